@@ -68,7 +68,8 @@ struct MountainCarOn {
     state.position = clamp(state.position + limited, config.min_position, config.max_position);
     const auto at_wall = (state.position == config.min_position) & (limited < 0.0f);
     state.velocity = select(at_wall, Real(0.0f), limited);
-    const auto home = (state.position >= config.goal_position) & (state.velocity >= config.goal_velocity);
+    const typename M::Mask home =
+        (state.position >= config.goal_position) & (state.velocity >= config.goal_velocity);
     return {Real(-1.0f), home};
   }
 
