@@ -325,6 +325,27 @@ TEST(GoldenAcrobot, TheConditioningsModelIsTheReference) {
   }
 }
 
+/// Does an episode end by a step that leaves the cart and the pole exactly where they are?
+bool ends_at(float x, float theta) {
+  CartPole::State state{x, 0.0f, theta, 0.0f};
+  Draws draws(0, 0u, 0u, kNoise);
+  return CartPole::step({}, state, {0}, draws).terminated;
+}
+
+/// Too narrow for random states: every float near the thresholds, but the one that is the threshold itself.
+TEST(GoldenCartPole, EndsBeyondTheThresholdsToTheFloat) {
+  const double angle = 12.0 * 2.0 * kPi / 360.0;
+  for (int step = -50; step <= 50; ++step) {
+    if (step == 0) continue;
+    const float x = static_cast<float>(2.4) + static_cast<float>(step) * 0x1p-22f;
+    const float theta = static_cast<float>(angle) + static_cast<float>(step) * 0x1p-26f;
+    for (const float sign : {1.0f, -1.0f}) {
+      EXPECT_EQ(ends_at(sign * x, 0.0f), static_cast<double>(x) > 2.4) << step;
+      EXPECT_EQ(ends_at(0.0f, sign * theta), static_cast<double>(theta) > angle) << step;
+    }
+  }
+}
+
 TEST(GoldenPendulum, TorquesAreAnEvenGrid) {
   for (const int count : {2, 3, 5, 9, 64}) {
     const auto config = configuration<Pendulum>(count);
