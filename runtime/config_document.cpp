@@ -7,30 +7,12 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <system_error>
 
 #include "runtime/config_lexer.hpp"
 #include "runtime/config_schema.hpp"
+#include "runtime/config_toml.hpp"
 #include "runtime/error.hpp"
-
-// toml++ 3.3 asserts what some malformed texts do not hold, for instance a digit after the `T` of a date.
-// Compiled in here instead of taken from the shared library, its assertions throw in every build.
-namespace millrace::configuration {
-namespace {
-struct ParserGaveUp : std::logic_error {
-  using std::logic_error::logic_error;
-};
-[[noreturn]] void give_up(const char* assertion) { throw ParserGaveUp(assertion); }
-}  // namespace
-}  // namespace millrace::configuration
-#undef NDEBUG
-#undef TOML_SHARED_LIB
-#undef TOML_HEADER_ONLY
-#define TOML_HEADER_ONLY 1
-#define TOML_ASSERT(expression) \
-  (static_cast<bool>(expression) ? static_cast<void>(0) : millrace::configuration::give_up(#expression))
-#include <toml++/toml.h>
 
 namespace millrace::configuration {
 namespace {

@@ -55,15 +55,12 @@ class Scanner {
   // A run of dots ends at a byte that cannot stand within a dotted key. Strings and comments are skipped
   // exactly as TOML reads them; in other text the parser stops at the first fault, and up to that both agree.
   void check_nesting() {
-    if (text_.starts_with("\xEF\xBB\xBF")) position_ = 3;  // a byte-order mark
     while (position_ < text_.size()) {
       const char c = text_[position_];
       if (c == '"' || c == '\'') {
         skip_string(c);
         continue;
       }
-      if (static_cast<unsigned char>(c) >= 0x80)
-        fail(position_, "this is not TOML (characters outside ASCII belong in a string or a comment)");
       if (c == '#') skip_line();
       if (c == '.') count(++dots_, kMaxDots, "dots in one key");
       if (c == '[' || c == '{') count(++brackets_, kMaxBrackets, "brackets within one another");
@@ -79,7 +76,7 @@ class Scanner {
       fail(position_, fmt::format("more than {} {}; allowed: at most {}", limit, what, limit));
   }
 
-  // Leaves the position on the newline, if there is one.
+  // Leaves the position on the last character before the newline.
   void skip_line() {
     while (position_ + 1 < text_.size() && text_[position_ + 1] != '\n') ++position_;
   }
@@ -105,18 +102,8 @@ class Scanner {
           ++position_;
         return;
       }
-      const bool escape = quote == '"' && text_[position_] == '\\';
-      if (escape) check_continuation();
-      position_ += escape ? 2 : 1;
+      position_ += quote == '"' && text_[position_] == '\\' ? 2 : 1;
     }
-  }
-
-  // toml++ 3.3 asks whether the character after an escaped line end is blank by a function that is undefined
-  // for some characters outside ASCII, as it is for those outside strings.
-  void check_continuation() const {
-    const std::size_t next = text_.find_first_not_of(" \t\r\n", position_ + 1);
-    if (next != std::string_view::npos && static_cast<unsigned char>(text_[next]) >= 0x80)
-      fail(next, "a character outside ASCII cannot follow a backslash or an escaped line end");
   }
 
   [[noreturn]] void fail(std::size_t at, const std::string& what) const {

@@ -127,8 +127,9 @@ TEST(ConfigErrors, NotToml) {
       {"é = 1", {}, {"trial.toml:1:1", "not TOML"}},
       {"seed = é", {}, {"trial.toml:1:8", "not TOML"}},
       {"seed = 1 é", {}, {"trial.toml:1:10", "not TOML"}},
-      {"experiment = \"\"\"a\\é\"\"\"", {}, {"trial.toml:1:19", "backslash"}},
-      {"experiment = \"\"\"\\\r\n  é\"\"\"", {}, {"trial.toml:2:3", "line end"}},
+      {"experiment = \"\"\"a\\é\"\"\"", {}, {"trial.toml:1:", "not TOML"}},
+      {"experiment = \"\"\"\\\r\n  é\"\"\"", {}, {"trial.toml:1:1", "experiment is the string \"é\""}},
+      {"env =0{i'b=\"\"g|0{id=\"é = 0", {}, {"trial.toml:1:", "not TOML"}},
   };
   for (const Case& c : cases) expect_refused(c);
 }
