@@ -5,7 +5,7 @@
 add_library(millrace_compile INTERFACE)
 target_compile_options(millrace_compile INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
-    -ffp-contract=off -fno-math-errno -fno-trapping-math>)
+    -Wno-psabi -ffp-contract=off -fno-math-errno -fno-trapping-math>)
 if(MILLRACE_WARNINGS_AS_ERRORS)
   target_compile_options(millrace_compile INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()

@@ -7,28 +7,36 @@
 namespace millrace {
 inline namespace MILLRACE_ISA {
 
-struct CartPole {
+struct CartPoleConfig {
+  float gravity = 9.8f;
+  float masscart = 1.0f;
+  float masspole = 0.1f;
+  float length = 0.5f;
+  float force_mag = 10.0f;
+  float tau = 0.02f;
+  float theta_threshold_radians = 0.20943951f;
+  float x_threshold = 2.4f;
+  float reset_bound = 0.05f;
+  std::int32_t max_episode_steps = 500;
+};
+
+/// The rules on machine M; `CartPole` is the scalar one.
+template <class M>
+struct CartPoleOn {
+  using Real = typename M::Real;
+  template <class Machine>
+  using On = CartPoleOn<Machine>;
+
   static constexpr const char* id = "CartPole-v1";
   static constexpr const char* summary = "Keep a pole upright on a cart by pushing the cart left or right.";
   static constexpr double solved_at = 475.0;
 
-  struct Config {
-    float gravity = 9.8f;
-    float masscart = 1.0f;
-    float masspole = 0.1f;
-    float length = 0.5f;
-    float force_mag = 10.0f;
-    float tau = 0.02f;
-    float theta_threshold_radians = 0.20943951f;
-    float x_threshold = 2.4f;
-    float reset_bound = 0.05f;
-    std::int32_t max_episode_steps = 500;
-  };
+  using Config = CartPoleConfig;
   struct State {
-    float x, x_dot, theta, theta_dot;
+    Real x, x_dot, theta, theta_dot;
   };
-  using Observation = VectorObservation<4>;
-  using Action = DiscreteAction<2>;
+  using Observation = VectorObservation<4, Real>;
+  using Action = DiscreteAction<2, typename M::Integer>;
 
   static constexpr auto config_fields = fields(
       field("gravity", &Config::gravity, 0.0, 1000.0, "m/s^2"),
@@ -50,7 +58,7 @@ struct CartPole {
       components(component("x", -4.8, 4.8), component("x_dot", -kUnbounded, kUnbounded),
                  component("theta", -0.41887903, 0.41887903), component("theta_dot", -kUnbounded, kUnbounded));
 
-  MILLRACE_FN static State reset(const Config& config, Draws& draws) {
+  MILLRACE_FN static State reset(const Config& config, DrawsOf<M>& draws) {
     const float bound = config.reset_bound;
     State state;
     state.x = draws.uniform(-bound, bound);
@@ -60,32 +68,34 @@ struct CartPole {
     return state;
   }
 
-  MILLRACE_FN static Step step(const Config& config, State& state, Action action, Draws&) {
-    const float total_mass = config.masspole + config.masscart;
-    const float inverse_mass = 1.0f / total_mass;
+  MILLRACE_FN static StepOf<M> step(const Config& config, State& state, Action action, DrawsOf<M>&) {
+    const float inverse_mass = 1.0f / (config.masspole + config.masscart);
     const float pole_moment = config.masspole * config.length;
-    const float force = action.index == 1 ? config.force_mag : -config.force_mag;
+    const Real force = select(action.index == 1, config.force_mag, -config.force_mag);
     const auto [sin_theta, cos_theta] = sincos(state.theta);
-    const float spin = state.theta_dot * state.theta_dot;
-    const float push = fma(pole_moment * spin, sin_theta, force) * inverse_mass;
-    const float inertia =
-        config.length * fma(-config.masspole * inverse_mass * cos_theta, cos_theta, 4.0f / 3.0f);
-    const float theta_acc = fma(config.gravity, sin_theta, -(cos_theta * push)) / inertia;
-    const float x_acc = fma(-pole_moment * inverse_mass * theta_acc, cos_theta, push);
+    const Real spin = state.theta_dot * state.theta_dot;
+    const Real push = fma(spin * pole_moment, sin_theta, force) * inverse_mass;
+    const Real inertia =
+        fma(cos_theta * (-config.masspole * inverse_mass), cos_theta, Real(4.0f / 3.0f)) * config.length;
+    const Real theta_acc = fma(Real(config.gravity), sin_theta, -(cos_theta * push)) / inertia;
+    const Real x_acc = fma(theta_acc * (-pole_moment * inverse_mass), cos_theta, push);
 
-    state.x = fma(config.tau, state.x_dot, state.x);
-    state.x_dot = fma(config.tau, x_acc, state.x_dot);
-    state.theta = fma(config.tau, state.theta_dot, state.theta);
-    state.theta_dot = fma(config.tau, theta_acc, state.theta_dot);
-    const bool out = absolute(state.x) > config.x_threshold;
-    const bool fallen = absolute(state.theta) > config.theta_threshold_radians;
-    return {1.0f, out || fallen};
+    const Real tau = config.tau;
+    state.x = fma(tau, state.x_dot, state.x);
+    state.x_dot = fma(tau, x_acc, state.x_dot);
+    state.theta = fma(tau, state.theta_dot, state.theta);
+    state.theta_dot = fma(tau, theta_acc, state.theta_dot);
+    const typename M::Mask ended =
+        (absolute(state.x) > config.x_threshold) | (absolute(state.theta) > config.theta_threshold_radians);
+    return {1.0f, ended};
   }
 
   MILLRACE_FN static Observation observe(const Config&, const State& state) {
     return {{state.x, state.x_dot, state.theta, state.theta_dot}};
   }
 };
+
+using CartPole = CartPoleOn<Scalar>;
 
 }  // namespace MILLRACE_ISA
 }  // namespace millrace

@@ -26,8 +26,10 @@
 //   };
 //
 // `reset`, `step` and `observe` are called for one instance at a time, by any thread, with no other effect than their
-// results. Written without early returns and data-dependent loops (selects instead), 16 of them run in one vector
-// instruction. Every State member is 4 bytes (float, int32_t, uint32_t, or an array of them).
+// results. Every State member is 4 bytes (float, int32_t, uint32_t, or an array of them).
+//
+// Explicit vectors: an environment written as a template over the machine (lanes.hpp; see cartpole.hpp) that declares
+// `template <class M> using On = ...` is stepped one vector register of instances at a time on the CPU.
 //
 // Optional members: `num_agents` (then step takes and returns arrays, and observe an agent index), `num_actions(config)`
 // (fewer than Action::count), `solved_at` (the return at which the reference calls it solved), `summary` (one line).
@@ -43,6 +45,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "envs/lanes.hpp"
 #include "envs/numerics.hpp"
 #include "envs/philox.hpp"
 #include "envs/platform.hpp"
@@ -50,14 +53,14 @@
 namespace millrace {
 inline namespace MILLRACE_ISA {
 
-/// N floats.
-template <int N>
+/// N real numbers.
+template <int N, class Real = float>
 struct VectorObservation {
   static_assert(N >= 1, "an observation has at least one component");
   static constexpr int size = N;         ///< network inputs
   static constexpr int words = N;        ///< 32-bit words stored
   static constexpr bool is_image = false;
-  float values[N];
+  Real values[N];
 };
 
 /// C bit planes of H x W: an image whose pixels are 0 or 1, stored as bits. Bit (c * H + y) * W + x is pixel (c, y, x).
@@ -81,29 +84,31 @@ struct BitPlanes {
 };
 
 /// One of N choices.
-template <int N>
+template <int N, class Integer = std::int32_t>
 struct DiscreteAction {
   static_assert(N >= 1, "there is at least one action");
   static constexpr int count = N;
   static constexpr bool is_discrete = true;
-  std::int32_t index;
+  Integer index;
 };
 
 /// N real numbers; the environment's `action_fields` give their ranges.
-template <int N>
+template <int N, class Real = float>
 struct ContinuousAction {
   static_assert(N >= 1, "there is at least one component");
   static constexpr int size = N;
   static constexpr bool is_discrete = false;
-  float values[N];
+  Real values[N];
 };
 
 /// What a step of a single-agent environment returns. `terminated`: the episode ended by the rules (a time limit is
 /// not one of them: see max_episode_steps).
-struct Step {
-  float reward;
-  bool terminated;
+template <class M>
+struct StepOf {
+  typename M::Real reward;
+  typename M::Mask terminated;
 };
+using Step = StepOf<Scalar>;
 
 /// What a step of an environment with several agents returns.
 template <int Agents>

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "envs/lanes.hpp"
 #include "envs/platform.hpp"
 
 namespace millrace {
@@ -27,74 +28,91 @@ enum Purpose : std::uint32_t {
 
 inline namespace MILLRACE_ISA {
 
-/// Four 32-bit words: a counter or a block of output.
+/// Four 32-bit words, in one instance or in each lane: a counter or a block of output.
+template <class Word>
 struct PhiloxBlock {
-  std::uint32_t word[4];
+  Word word0, word1, word2, word3;
 };
 
-/// The 128-bit block that `counter` maps to under the 64-bit `key`, after ten rounds.
-MILLRACE_FN PhiloxBlock philox4x32(PhiloxBlock counter, std::uint64_t key) {
+namespace detail {
+struct ScalarWideProduct {
+  std::uint32_t high, low;
+};
+MILLRACE_FN ScalarWideProduct multiply_both(std::uint32_t a, std::uint32_t b) {
+  const std::uint64_t product = static_cast<std::uint64_t>(a) * b;
+  return {static_cast<std::uint32_t>(product >> 32), static_cast<std::uint32_t>(product)};
+}
+#if !defined(__CUDACC__)
+MILLRACE_FN WideProduct multiply_both(WordLanes a, std::uint32_t b) { return multiply_wide(a, b); }
+#endif
+}  // namespace detail
+
+/// The 128-bit block that the counter maps to under the 64-bit `key`, after ten rounds.
+template <class Word>
+MILLRACE_FN PhiloxBlock<Word> philox4x32(Word c0, Word c1, Word c2, Word c3, std::uint64_t key) {
   std::uint32_t k0 = static_cast<std::uint32_t>(key);
   std::uint32_t k1 = static_cast<std::uint32_t>(key >> 32);
-  std::uint32_t c0 = counter.word[0], c1 = counter.word[1], c2 = counter.word[2], c3 = counter.word[3];
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC unroll 10
-#else
+#if defined(__clang__) || defined(__CUDACC__)
 #pragma unroll
+#else
+#pragma GCC unroll 10
 #endif
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = static_cast<std::uint64_t>(0xD2511F53u) * c0;
-    const std::uint64_t p1 = static_cast<std::uint64_t>(0xCD9E8D57u) * c2;
-    c0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    c1 = static_cast<std::uint32_t>(p1);
-    c2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c3 = static_cast<std::uint32_t>(p0);
+    const auto p0 = detail::multiply_both(c0, 0xD2511F53u);
+    const auto p1 = detail::multiply_both(c2, 0xCD9E8D57u);
+    c0 = exclusive_or(p1.high, c1, k0);
+    c1 = p1.low;
+    c2 = exclusive_or(p0.high, c3, k1);
+    c3 = p0.low;
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  return {{c0, c1, c2, c3}};
+  return {c0, c1, c2, c3};
 }
 
 /// The upper 24 bits as a float in [0, 1), multiples of 2^-24.
-MILLRACE_FN float unit_float(std::uint32_t word) {
+template <class Word>
+MILLRACE_FN auto unit_real(Word word) {
   // Through a signed integer: that conversion is one instruction on every vector unit.
-  return static_cast<float>(static_cast<std::int32_t>(word >> 8)) * 0x1p-24f;
+  return to_real(as_integer(word >> 8)) * 0x1p-24f;
 }
 
-/// An integer in [0, n), 1 <= n <= 2^24; the bias is below n / 2^32.
-MILLRACE_FN std::uint32_t below(std::uint32_t word, std::uint32_t n) {
-  return static_cast<std::uint32_t>((static_cast<std::uint64_t>(word) * n) >> 32);
-}
-
-/// One (instance, step, purpose)'s stream of random words, taken in order. Environments receive it by reference.
-class Draws {
+/// One (instance, step, purpose)'s stream of random words on machine M, taken in order. Environments receive it by
+/// reference.
+template <class M>
+class DrawsOf {
  public:
-  MILLRACE_FN Draws(std::uint64_t key, std::uint32_t instance, std::uint32_t step, std::uint32_t purpose)
-      : key_(key), counter_{{instance, step, purpose, 0}} {}
+  using Real = typename M::Real;
+  using Word = typename M::Word;
+
+  MILLRACE_FN DrawsOf(std::uint64_t key, Word instance, Word step, std::uint32_t purpose)
+      : key_(key), instance_(instance), step_(step), purpose_(purpose) {}
 
   /// 32 random bits.
-  MILLRACE_FN std::uint32_t bits() {
-    const std::uint32_t lane = used_ & 3u;
-    if (lane == 0) {
-      counter_.word[3] = used_ >> 2;
-      block_ = philox4x32(counter_, key_);
-    }
+  MILLRACE_FN Word bits() {
+    // Selects instead of an indexed array: the compiler folds them where the number of earlier draws is known, and
+    // keeps the block in registers.
+    const std::uint32_t next = used_ & 3u;
+    if (next == 0) block_ = philox4x32<Word>(instance_, step_, Word(purpose_), Word(used_ >> 2), key_);
     ++used_;
-    return block_.word[lane];
+    return next == 0 ? block_.word0 : next == 1 ? block_.word1 : next == 2 ? block_.word2 : block_.word3;
   }
   /// Uniform in [0, 1), multiples of 2^-24.
-  MILLRACE_FN float uniform() { return unit_float(bits()); }
+  MILLRACE_FN Real uniform() { return unit_real(bits()); }
   /// Uniform in [low, high): low + (high - low) * u, rounded once for the product and once for the sum.
-  MILLRACE_FN float uniform(float low, float high) { return low + (high - low) * uniform(); }
-  /// An integer in [0, n), 1 <= n <= 2^24.
-  MILLRACE_FN std::uint32_t below(std::uint32_t n) { return MILLRACE_ISA::below(bits(), n); }
+  MILLRACE_FN Real uniform(float low, float high) { return uniform() * (high - low) + low; }
+  /// An integer in [0, n), 1 <= n <= 2^24; the bias is below n / 2^32.
+  MILLRACE_FN Word below(std::uint32_t n) { return multiply_high(bits(), n); }
 
  private:
   std::uint64_t key_;
-  PhiloxBlock counter_;
-  PhiloxBlock block_{};
+  Word instance_, step_;
+  std::uint32_t purpose_;
   std::uint32_t used_ = 0;
+  PhiloxBlock<Word> block_{};
 };
+
+using Draws = DrawsOf<Scalar>;
 
 }  // namespace MILLRACE_ISA
 }  // namespace millrace

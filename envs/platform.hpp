@@ -14,5 +14,5 @@
 #define MILLRACE_FN __host__ __device__ __forceinline__
 #else
 /// A function that runs on CPU and GPU, inlined where it is called.
-#define MILLRACE_FN [[gnu::always_inline]] inline
+#define MILLRACE_FN __attribute__((always_inline)) inline
 #endif
