@@ -335,7 +335,7 @@ struct EnvironmentTraits {
 
   /// Which words of State are floats: bit w of the result. Only the first 64 words can be told; the rest count as
   /// integers.
-  static consteval std::uint64_t float_words() {
+  static constexpr std::uint64_t float_words() {
     std::uint64_t mask = 0;
     std::apply([&](const auto&... f) { ((mask |= field_words(f)), ...); }, E::state_fields);
     return mask;
@@ -343,7 +343,7 @@ struct EnvironmentTraits {
 
  private:
   template <class Member>
-  static consteval std::uint64_t field_words(const Field<State, Member>& f) {
+  static constexpr std::uint64_t field_words(const Field<State, Member>& f) {
     using Word = std::remove_all_extents_t<Member>;
     if constexpr (std::is_same_v<Word, float>) {
       State state{};

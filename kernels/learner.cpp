@@ -1,0 +1,460 @@
+// One update on a CPU; compiled for each instruction set. See learner_kernels.hpp.
+//
+// A shard's samples go through forward, backward and weight gradients tile by tile, so that activations stay in the
+// second-level cache. Sums over samples run in the order of samples (weights), or in 16 chains by sample index modulo
+// 16 that are joined by a fixed tree (biases, LayerNorm): the same bits for any vector width with fused multiply-add.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/forward.hpp"
+#include "kernels/learner_kernels.hpp"
+#include "kernels/shuffle.hpp"
+
+namespace millrace {
+inline namespace MILLRACE_ISA {
+
+/// Weights of layers with at most this many outputs are summed in 16 chains; a full vector of outputs would be mostly
+/// padding.
+inline constexpr int kNarrow = 8;
+
+constexpr int rounded(int n) { return (n + 15) / 16 * 16; }
+
+/// Where one worker keeps a tile's activations and a shard's sums.
+struct Workspace {
+  float* input;                  ///< [inputs][kTile]
+  float* activation[kMaxLayers]; ///< outputs of each layer
+  float* normal[kMaxLayers];     ///< xhat
+  float* inverse[kMaxLayers];    ///< 1 / deviation
+  float* delta;                  ///< d loss / d (outputs of the layer at hand), [rows][kTile]
+  float* other;
+  float* transposed;             ///< [kTile][rounded(outputs)]
+  float* bias_chains[kMaxLayers];    ///< [outputs][16]
+  float* gain_chains[kMaxLayers];
+  float* shift_chains[kMaxLayers];
+  float* weight_chains;          ///< of the last layer, if narrow: [inputs * outputs][16]
+  float* chains_begin;
+  std::size_t chain_floats;
+  std::size_t floats;
+
+  Workspace(const Network& network, float* base) {
+    float* next = base;
+    const auto take = [&next](std::size_t count) {
+      float* place = next;
+      next += (count + 15) / 16 * 16;
+      return place;
+    };
+    const auto rows = [](int n) { return static_cast<std::size_t>(rounded(n)) * kTile; };
+    input = take(rows(network.inputs));
+    for (int l = 0; l < network.num_layers; ++l) {
+      activation[l] = take(rows(network.layers[l].outputs));
+      normal[l] = take(rows(network.layers[l].outputs));
+      inverse[l] = take(kTile);
+    }
+    const int widest = std::max(network.widest, network.inputs);
+    delta = take(rows(widest));
+    other = take(rows(widest));
+    transposed = take(rows(widest));
+    chains_begin = next;
+    for (int l = 0; l < network.num_layers; ++l) {
+      const std::size_t count = static_cast<std::size_t>(network.layers[l].outputs) * kGroup;
+      bias_chains[l] = take(count);
+      gain_chains[l] = take(count);
+      shift_chains[l] = take(count);
+    }
+    const DenseLayer& last = network.layers[network.num_layers - 1];
+    weight_chains = take(last.outputs <= kNarrow
+                             ? static_cast<std::size_t>(last.inputs) * static_cast<std::size_t>(last.outputs) * kGroup
+                             : 0);
+    chain_floats = static_cast<std::size_t>(next - chains_begin);
+    floats = static_cast<std::size_t>(next - base);
+  }
+};
+
+static std::size_t scratch_bytes(const Network& network) {
+  // A null base would make pointer arithmetic undefined.
+  alignas(64) static float origin[16];
+  return Workspace(network, origin).floats * sizeof(float);
+}
+
+/// The targets of a tile.
+struct Tile {
+  int count;    ///< samples
+  int columns;  ///< rounded up to 16
+  alignas(64) std::int32_t action[kTile];
+  alignas(64) float target[kTile];
+  alignas(64) float weight[kTile];  ///< 1, or 0 for padding and quarantined transitions
+};
+
+/// Fetches samples [first, first + tile.count) of the shard's shuffled order.
+static void gather(const GradientArguments& args, const ShuffleKey& shuffle, int first_instance, int instances,
+                   std::uint32_t first, Tile& tile, float* input) {
+  const TrajectoryLayout& t = args.trajectory_layout;
+  alignas(64) std::uint32_t place[kTile];
+  for (int s = 0; s < tile.columns; s += native::kWidth) {
+    for (int l = 0; l < native::kWidth; ++l) {
+      place[s + l] = std::min(first + static_cast<std::uint32_t>(s + l), shuffle.n - 1);
+    }
+    shuffled(shuffle, WordLanes::load(place + s)).store(place + s);
+  }
+  const int size = args.network->inputs;
+  for (int s = 0; s < tile.columns; ++s) {
+    if (s >= tile.count) {
+      for (int i = 0; i < size; ++i) input[i * kTile + s] = 0.0f;
+      tile.action[s] = 0;
+      tile.target[s] = tile.weight[s] = 0.0f;
+      continue;
+    }
+    const std::uint32_t row = place[s] / static_cast<std::uint32_t>(instances);
+    const int instance = first_instance + static_cast<int>(place[s] % static_cast<std::uint32_t>(instances));
+    const int step = static_cast<int>(row) / t.agents;
+    const int agent = static_cast<int>(row) % t.agents;
+    const std::uint32_t* observation = args.trajectory + t.observation(step, agent) + instance;
+    if (args.is_image) {
+      for (int i = 0; i < size; ++i) {
+        const std::uint32_t word = observation[static_cast<std::size_t>(i >> 5) * t.stride];
+        input[i * kTile + s] = ((word >> (i & 31)) & 1u) != 0 ? 1.0f : 0.0f;
+      }
+    } else {
+      for (int i = 0; i < size; ++i) {
+        std::memcpy(input + i * kTile + s, observation + static_cast<std::size_t>(i) * t.stride, sizeof(float));
+      }
+    }
+    std::memcpy(&tile.action[s], args.trajectory + t.action(step, agent) + instance, sizeof(float));
+    std::memcpy(&tile.target[s], args.trajectory + t.target(step, agent) + instance, sizeof(float));
+    const bool dropped = (args.trajectory[t.flags(step) + instance] & kQuarantined) != 0;
+    tile.weight[s] = dropped ? 0.0f : 1.0f;
+    if (dropped) tile.target[s] = 0.0f;
+  }
+}
+
+/// Q of the tile against its targets: the last layer's delta, and the shard's sums.
+static void compare(const Network& network, const Tile& tile, const float* q, float scale, float* delta,
+                    ShardSums& sums) {
+  for (int s = 0; s < tile.columns; s += native::kWidth) {
+    const IntegerLanes action = IntegerLanes::load(tile.action + s);
+    RealLanes chosen(0.0f);
+    for (int o = 0; o < network.outputs; ++o) {
+      chosen = select(action == IntegerLanes(o), RealLanes::load(q + o * kTile + s), chosen);
+    }
+    const RealLanes weight = RealLanes::load(tile.weight + s);
+    const RealLanes error = (chosen - RealLanes::load(tile.target + s)) * weight;
+    const RealLanes slope = error * scale;
+    for (int o = 0; o < network.outputs; ++o) {
+      select(action == IntegerLanes(o), slope, RealLanes(0.0f)).store(delta + o * kTile + s);
+    }
+    alignas(64) float errors[native::kWidth];
+    alignas(64) float values[native::kWidth];
+    error.store(errors);
+    (chosen * weight).store(values);
+    for (int l = 0; l < native::kWidth; ++l) {
+      sums.squared_error += static_cast<double>(errors[l]) * static_cast<double>(errors[l]);
+      sums.value += static_cast<double>(values[l]);
+      sums.samples += tile.weight[s + l] > 0.0f ? 1 : 0;
+    }
+  }
+}
+
+/// Adds the rows of `delta` to chains [rows][16].
+static void add_to_chains(const float* delta, int rows, int columns, float* chains) {
+  for (int r = 0; r < rows; ++r) {
+    for (int l = 0; l < kGroup; l += native::kWidth) {
+      RealLanes sum = RealLanes::load(chains + r * kGroup + l);
+      for (int s = l; s < columns; s += kGroup) sum += RealLanes::load(delta + r * kTile + s);
+      sum.store(chains + r * kGroup + l);
+    }
+  }
+}
+
+/// chains[i][o] += x[i] * delta[o], for a narrow layer.
+static void add_products_to_chains(const float* x, int inputs, const float* delta, int outputs, int columns,
+                                   float* chains) {
+  for (int i = 0; i < inputs; ++i) {
+    for (int o = 0; o < outputs; ++o) {
+      float* place = chains + (i * outputs + o) * kGroup;
+      for (int l = 0; l < kGroup; l += native::kWidth) {
+        RealLanes sum = RealLanes::load(place + l);
+        for (int s = l; s < columns; s += kGroup) {
+          sum = multiply_add(RealLanes::load(x + i * kTile + s), RealLanes::load(delta + o * kTile + s), sum);
+        }
+        sum.store(place + l);
+      }
+    }
+  }
+}
+
+/// Joins 16 chains into one sum by halving.
+static float join(const float* chains) {
+  float part[kGroup];
+  std::memcpy(part, chains, sizeof(part));
+  for (int half = kGroup / 2; half >= 1; half /= 2) {
+    for (int l = 0; l < half; ++l) part[l] += part[l + half];
+  }
+  return part[0];
+}
+
+/// Through ReLU and LayerNorm: on entry `delta` is d loss / d activation, on return d loss / d (dense outputs).
+static void backward_normalise(const DenseLayer& layer, const float* parameters, const float* activation,
+                               const float* normal, const float* inverse, int columns, float* delta,
+                               float* gain_chains, float* shift_chains) {
+  constexpr int kVectors = kTile / native::kWidth;
+  const int vectors = columns / native::kWidth;
+  RealLanes sum[kVectors], product[kVectors];
+  for (int v = 0; v < vectors; ++v) sum[v] = product[v] = RealLanes(0.0f);
+  for (int f = 0; f < layer.outputs; ++f) {
+    float* row = delta + f * kTile;
+    const RealLanes gain(parameters[layer.gain + static_cast<std::size_t>(f)]);
+    constexpr int kParts = kGroup / native::kWidth;
+    RealLanes gain_part[kParts], shift_part[kParts];
+    for (int p = 0; p < kParts; ++p) {
+      gain_part[p] = RealLanes::load(gain_chains + f * kGroup + p * native::kWidth);
+      shift_part[p] = RealLanes::load(shift_chains + f * kGroup + p * native::kWidth);
+    }
+    for (int v0 = 0; v0 < vectors; v0 += kParts) {
+      for (int p = 0; p < kParts; ++p) {
+        const int v = v0 + p;
+        const int s = v * native::kWidth;
+        const RealLanes live = select(RealLanes::load(activation + f * kTile + s) > RealLanes(0.0f),
+                                      RealLanes::load(row + s), RealLanes(0.0f));
+        const RealLanes xhat = RealLanes::load(normal + f * kTile + s);
+        shift_part[p] += live;
+        gain_part[p] = multiply_add(live, xhat, gain_part[p]);
+        const RealLanes scaled = live * gain;
+        scaled.store(row + s);
+        sum[v] += scaled;
+        product[v] = multiply_add(scaled, xhat, product[v]);
+      }
+    }
+    for (int p = 0; p < kParts; ++p) {
+      gain_part[p].store(gain_chains + f * kGroup + p * native::kWidth);
+      shift_part[p].store(shift_chains + f * kGroup + p * native::kWidth);
+    }
+  }
+  const float scale = 1.0f / static_cast<float>(layer.outputs);
+  for (int v = 0; v < vectors; ++v) {
+    sum[v] = sum[v] * scale;
+    product[v] = product[v] * scale;
+  }
+  for (int f = 0; f < layer.outputs; ++f) {
+    for (int v = 0; v < vectors; ++v) {
+      const int s = v * native::kWidth;
+      float* place = delta + f * kTile + s;
+      const RealLanes centred = RealLanes::load(place) - sum[v];
+      const RealLanes xhat = RealLanes::load(normal + f * kTile + s);
+      (multiply_add(-xhat, product[v], centred) * RealLanes::load(inverse + s)).store(place);
+    }
+  }
+}
+
+static void backward_relu(const float* activation, int rows, int columns, float* delta) {
+  for (int f = 0; f < rows; ++f) {
+    for (int s = 0; s < columns; s += native::kWidth) {
+      float* place = delta + f * kTile + s;
+      select(RealLanes::load(activation + f * kTile + s) > RealLanes(0.0f), RealLanes::load(place), RealLanes(0.0f))
+          .store(place);
+    }
+  }
+}
+
+/// Weight gradients of one layer from `delta` [outputs][kTile] and its inputs x [inputs][kTile].
+static void weight_gradient(const DenseLayer& layer, const float* x, const float* delta, int columns, bool first,
+                            float* transposed, float* gradient) {
+  const int stride = rounded(layer.outputs);
+  transpose(delta, layer.outputs, transposed, stride);
+  MatrixProduct p{};
+  p.a = x;
+  p.row_step = kTile;
+  p.k_step = 1;
+  p.x = transposed;
+  p.x_stride = stride;
+  p.y = gradient;
+  p.y_stride = layer.outputs;
+  p.m = layer.inputs;
+  p.k = columns;
+  p.n = layer.outputs;
+  if (first) {
+    multiply<Start::kZero>(p);
+  } else {
+    multiply<Start::kSum>(p);
+  }
+}
+
+/// d loss / d inputs of a layer: W delta.
+static void input_gradient(const DenseLayer& layer, const float* parameters, const float* delta, int columns,
+                           float* result) {
+  MatrixProduct p{};
+  p.a = parameters + layer.weight;
+  p.row_step = layer.outputs;
+  p.k_step = 1;
+  p.x = delta;
+  p.x_stride = kTile;
+  p.y = result;
+  p.y_stride = kTile;
+  p.m = layer.inputs;
+  p.k = layer.outputs;
+  p.n = columns;
+  multiply<Start::kZero>(p);
+}
+
+static void backward(const Network& network, const float* parameters, const Tile& tile, bool first, Workspace& work,
+                     float* gradient) {
+  float* delta = work.delta;
+  float* other = work.other;
+  for (int l = network.num_layers - 1; l >= 0; --l) {
+    const DenseLayer& layer = network.layers[l];
+    const float* x = l == 0 ? work.input : work.activation[l - 1];
+    add_to_chains(delta, layer.outputs, tile.columns, work.bias_chains[l]);
+    if (l == network.num_layers - 1 && layer.outputs <= kNarrow) {
+      add_products_to_chains(x, layer.inputs, delta, layer.outputs, tile.columns, work.weight_chains);
+    } else {
+      weight_gradient(layer, x, delta, tile.columns, first, work.transposed, gradient + layer.weight);
+    }
+    if (l == 0) break;
+    input_gradient(layer, parameters, delta, tile.columns, other);
+    std::swap(delta, other);
+    const DenseLayer& below = network.layers[l - 1];
+    if (below.normalised) {
+      backward_normalise(below, parameters, work.activation[l - 1], work.normal[l - 1], work.inverse[l - 1],
+                         tile.columns, delta, work.gain_chains[l - 1], work.shift_chains[l - 1]);
+    } else {
+      backward_relu(work.activation[l - 1], below.outputs, tile.columns, delta);
+    }
+  }
+}
+
+/// The chains' sums into the gradient.
+static void join_chains(const Network& network, const Workspace& work, float* gradient) {
+  for (int l = 0; l < network.num_layers; ++l) {
+    const DenseLayer& layer = network.layers[l];
+    for (int o = 0; o < layer.outputs; ++o) {
+      gradient[layer.bias + static_cast<std::size_t>(o)] = join(work.bias_chains[l] + o * kGroup);
+      if (!layer.normalised) continue;
+      gradient[layer.gain + static_cast<std::size_t>(o)] = join(work.gain_chains[l] + o * kGroup);
+      gradient[layer.shift + static_cast<std::size_t>(o)] = join(work.shift_chains[l] + o * kGroup);
+    }
+  }
+  const DenseLayer& last = network.layers[network.num_layers - 1];
+  if (last.outputs <= kNarrow) {
+    for (int i = 0; i < last.inputs * last.outputs; ++i) {
+      gradient[last.weight + static_cast<std::size_t>(i)] = join(work.weight_chains + i * kGroup);
+    }
+  }
+}
+
+/// First of the instances of `shard`.
+static std::int64_t shard_begin(const GradientArguments& args, std::int64_t shard) {
+  return shard * args.instances / args.num_shards;
+}
+static std::int64_t shard_samples(const GradientArguments& args, int shard) {
+  return (shard_begin(args, shard + 1) - shard_begin(args, shard)) * args.trajectory_layout.num_steps *
+         args.trajectory_layout.agents;
+}
+static std::int64_t minibatch_begin(const GradientArguments& args, std::int64_t samples, std::int64_t minibatch) {
+  return minibatch * samples / args.num_minibatches;
+}
+
+static void gradient(const GradientArguments& args, int shard, void* scratch) {
+  const Network& network = *args.network;
+  Workspace work(network, static_cast<float*>(scratch));
+  std::memset(work.chains_begin, 0, work.chain_floats * sizeof(float));
+  float* result = args.gradients + static_cast<std::size_t>(shard) * network.parameters;
+  ShardSums sums{};
+
+  std::int64_t minibatch_samples = 0;
+  for (int s = 0; s < args.num_shards; ++s) {
+    const std::int64_t samples = shard_samples(args, s);
+    minibatch_samples += minibatch_begin(args, samples, args.minibatch + 1) - minibatch_begin(args, samples, args.minibatch);
+  }
+  const float scale = 1.0f / static_cast<float>(minibatch_samples);
+  const std::int64_t samples = shard_samples(args, shard);
+  const std::int64_t begin = minibatch_begin(args, samples, args.minibatch);
+  const std::int64_t end = minibatch_begin(args, samples, args.minibatch + 1);
+  const int first_instance = static_cast<int>(shard_begin(args, shard));
+  const int instances = static_cast<int>(shard_begin(args, shard + 1)) - first_instance;
+  if (begin == end) std::memset(result, 0, network.parameters * sizeof(float));
+  if (samples > 0) {
+    const ShuffleKey shuffle = make_shuffle(args.key, static_cast<std::uint32_t>(shard), args.iteration, args.epoch,
+                                            static_cast<std::uint32_t>(samples));
+    Tile tile;
+    for (std::int64_t first = begin; first < end; first += kTile) {
+      tile.count = static_cast<int>(std::min<std::int64_t>(kTile, end - first));
+      tile.columns = rounded(tile.count);
+      gather(args, shuffle, first_instance, instances, static_cast<std::uint32_t>(first), tile, work.input);
+      const float* x = work.input;
+      for (int l = 0; l < network.num_layers; ++l) {
+        forward_layer(network.layers[l], args.parameters, x, tile.columns, work.activation[l], work.normal[l],
+                      work.inverse[l]);
+        x = work.activation[l];
+      }
+      compare(network, tile, x, scale, work.delta, sums);
+      backward(network, args.parameters, tile, first == begin, work, result);
+    }
+  }
+  join_chains(network, work, result);
+  args.sums[shard] = sums;
+}
+
+/// Sum of `count` (a power of two) values, `step` apart, as a balanced tree.
+static RealLanes tree_sum(const float* place, std::size_t step, int count) {
+  if (count == 1) return RealLanes::load(place);
+  return tree_sum(place, step, count / 2) +
+         tree_sum(place + static_cast<std::size_t>(count / 2) * step, step, count / 2);
+}
+
+static void reduce(const ReduceArguments& args, int first_chunk, int last_chunk) {
+  for (int chunk = first_chunk; chunk < last_chunk; ++chunk) {
+    const std::size_t begin = static_cast<std::size_t>(chunk) * kChunkFloats;
+    const std::size_t end = std::min(args.parameters, begin + kChunkFloats);
+    alignas(64) float chains[kGroup] = {};
+    for (std::size_t i = begin; i < end; i += native::kWidth) {
+      const RealLanes sum = tree_sum(args.gradients + i, args.parameters, args.num_shards);
+      sum.store(args.gradient + i);
+      float* chain = chains + i % kGroup;
+      multiply_add(sum, sum, RealLanes::load(chain)).store(chain);
+    }
+    args.squared_norms[chunk] = static_cast<double>(join(chains));
+  }
+}
+
+static void update(const UpdateArguments& args, int first_chunk, int last_chunk) {
+  const OptimiserStep& step = args.step;
+  float clip = 1.0f;
+  if (step.max_norm > 0.0f) {
+    double squared = 0.0;
+    for (std::size_t c = 0; c * kChunkFloats < args.parameters; ++c) squared += args.squared_norms[c];
+    const float norm = __builtin_sqrtf(static_cast<float>(squared));
+    if (norm > step.max_norm) clip = step.max_norm / norm;
+  }
+  const std::size_t begin = static_cast<std::size_t>(first_chunk) * kChunkFloats;
+  const std::size_t end = std::min(args.parameters, static_cast<std::size_t>(last_chunk) * kChunkFloats);
+  for (std::size_t i = begin; i < end; i += native::kWidth) {
+    const RealLanes g = RealLanes::load(args.gradient + i) * clip;
+    RealLanes change;
+    if (step.kind == Optimiser::kSgd) {
+      const RealLanes mean = RealLanes::load(args.mean + i) * step.beta1 + g;
+      mean.store(args.mean + i);
+      change = mean;
+    } else {
+      const RealLanes mean = RealLanes::load(args.mean + i) * step.beta1 + g * (1.0f - step.beta1);
+      const RealLanes square = RealLanes::load(args.square + i) * step.beta2 + g * g * (1.0f - step.beta2);
+      mean.store(args.mean + i);
+      square.store(args.square + i);
+      change = mean * step.mean_scale;
+      const bool adaptive = step.kind == Optimiser::kAdam || step.rectification > 0.0f;
+      if (adaptive) change = change / (square_root(square * step.square_scale) + step.epsilon);
+      if (step.kind == Optimiser::kRadam && adaptive) change = change * step.rectification;
+    }
+    const RealLanes weight = RealLanes::load(args.weights + i) - change * step.learning_rate;
+    weight.store(args.weights + i);
+    if (args.average != nullptr) {
+      const RealLanes average = RealLanes::load(args.average + i);
+      (average + (weight - average) * (1.0f - step.average_decay)).store(args.average + i);
+    }
+  }
+}
+
+extern const LearnerKernels kLearnerKernels;
+const LearnerKernels kLearnerKernels = {static_cast<Isa>(MILLRACE_ISA_LEVEL), &scratch_bytes, &gradient, &reduce,
+                                        &update};
+
+}  // namespace MILLRACE_ISA
+}  // namespace millrace
