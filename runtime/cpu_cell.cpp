@@ -2,6 +2,7 @@
 //
 // Rollout and learner have a stream each, the learner's with the higher priority, and wait for one another through
 // events. A block is a tile of instances or a shard of samples, so the result does not depend on who runs it.
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
