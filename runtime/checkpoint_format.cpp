@@ -39,12 +39,15 @@ class Checksum {
   XXH3_state_t state_;
 };
 
-/// Where the checksum's digits stand in a header. Quotes within JSON strings are escaped, and no other field
-/// of a header that parses can have this name with a string, so there is one such place.
+/// Where the checksum's digits stand in a header. A quote within a JSON string follows a backslash, so a
+/// quote after a brace or comma opens a key; and a key of this name with a string can only be the metadata's.
 std::size_t find_checksum(std::string_view header, std::string_view digits) {
-  const std::string field = fmt::format("\"checksum\":\"{}\"", digits);
-  const std::size_t at = header.find(field);
-  return at == std::string_view::npos ? at : at + field.size() - 1 - digits.size();
+  for (const char before : {'{', ','}) {
+    const std::string field = fmt::format("{}\"checksum\":\"{}\"", before, digits);
+    const std::size_t at = header.find(field);
+    if (at != std::string_view::npos) return at + field.size() - 1 - digits.size();
+  }
+  return std::string_view::npos;
 }
 
 std::string length_bytes(std::uint64_t length) {

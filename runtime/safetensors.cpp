@@ -276,11 +276,16 @@ bool is_valid_utf8(std::string_view text) {
 
 std::string quoted_name(std::string_view text) {
   constexpr std::size_t kLongest = 80;
-  const bool whole = text.size() <= kLongest;
   constexpr bool kEscapeNonAscii = true;
-  return nlohmann::json(text.substr(0, kLongest))
-             .dump(-1, ' ', kEscapeNonAscii, nlohmann::json::error_handler_t::replace) +
-         (whole ? "" : "...");
+  const auto quote = [text](std::size_t bytes) {
+    return nlohmann::json(text.substr(0, bytes))
+        .dump(-1, ' ', kEscapeNonAscii, nlohmann::json::error_handler_t::replace);
+  };
+  std::size_t shown = std::min(text.size(), kLongest);
+  std::string quoted = quote(shown);
+  // Escapes have up to six characters for one.
+  for (; quoted.size() > kLongest + 2; quoted = quote(shown)) shown /= 2;
+  return quoted + (shown == text.size() ? "" : "...");
 }
 
 }  // namespace millrace

@@ -256,6 +256,25 @@ TEST(Checkpoint, ChecksumsInAnyOtherFormAreRefused) {
   refusal(replaced("\"checksum\":", "\"checksum\": "));
 }
 
+// Keys and values that look like the checksum's own place must not draw it to theirs.
+TEST(Checkpoint, MetadataMayLookLikeTheChecksum) {
+  const std::string zeros(32, '0');
+  Checkpoint checkpoint = sample_checkpoint(10);
+  for (const char* key :
+       {"\"checksum", ",\"checksum", "{\"checksum", "\\\"checksum", "Checksum", "a_checksum"}) {
+    checkpoint.set_metadata(key, zeros);
+  }
+  checkpoint.set_metadata("a", "{\"checksum\":\"" + zeros + "\"}");
+  checkpoint.put<float>("checksum", 1.0f);
+  const std::string bytes = bytes_of(checkpoint);
+  EXPECT_TRUE(parse_text(bytes) == checkpoint);
+  for (std::size_t at = bytes.find(zeros); at != std::string::npos; at = bytes.find(zeros, at + 1)) {
+    std::string changed = bytes;
+    changed[at] = '1';
+    refusal(changed);
+  }
+}
+
 TEST(Checkpoint, AbsurdHeaderLengthsAllocateNothing) {
   constexpr std::uint64_t kOne = 1;
   constexpr std::uint64_t kMax = ~std::uint64_t{0};

@@ -142,6 +142,23 @@ TEST(Safetensors, DeepNestingAndLongNamesAreHarmless) {
   refusal("{\"" + std::string(depth, 'n') + "\":1, \"" + std::string(depth, 'n') + "\":1}");
 }
 
+TEST(Safetensors, NamesInMessagesAreShortAndPrintable) {
+  EXPECT_EQ(quoted_name(""), "\"\"");
+  EXPECT_EQ(quoted_name("a\nb\"\xc3\xa9"), "\"a\\nb\\\"\\u00e9\"");
+  std::string longest(82, 'a');
+  longest.front() = longest.back() = '"';
+  EXPECT_EQ(quoted_name(std::string(80, 'a')), longest);
+  EXPECT_EQ(quoted_name(std::string(81, 'a')), longest + "...");
+  for (const char* unit : {"\x7f", "\xff", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\n"}) {
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += unit;
+    const std::string quoted = quoted_name(text);
+    EXPECT_LE(quoted.size(), 85u);
+    EXPECT_TRUE(std::all_of(quoted.begin(), quoted.end(), [](char c) { return c >= ' ' && c < 127; }))
+        << quoted;
+  }
+}
+
 TEST(Safetensors, LayoutsAreRefusedForEveryFaultOfTheirs) {
   const auto header = [](std::vector<SafetensorsEntry> entries) {
     return SafetensorsHeader{{}, std::move(entries)};
