@@ -35,7 +35,9 @@ class CpuStreamState : public std::enable_shared_from_this<CpuStreamState> {
  public:
   /// `workers` are the worker indices that may run this stream's blocks. The pool must outlive all work.
   CpuStreamState(CpuPool& pool, std::string name, int priority, std::vector<int> workers)
-      : pool_(pool), name_(std::move(name)), priority_(priority), workers_(std::move(workers)) {}
+      : pool_(pool), name_(std::move(name)), priority_(priority), workers_(std::move(workers)) {
+    waiters_.reserve(8);  // how many there are at a time depends on timing; allocations should not
+  }
   CpuStreamState(const CpuStreamState&) = delete;
   CpuStreamState& operator=(const CpuStreamState&) = delete;
   ~CpuStreamState() = default;

@@ -237,6 +237,13 @@ TEST_P(WorkerCounts, SteadyStateAllocatesNothing) {
     stream->synchronize();
     other->synchronize();
   };
+  // A worker allocates its list of streams when it first looks for work, which with few CPUs may be late.
+  std::atomic<int> met{0};
+  const int num_workers = device_.num_workers();
+  other->launch("meet", num_workers, [&met, num_workers](int, int) {
+    met.fetch_add(1);
+    while (met.load() < num_workers) std::this_thread::yield();
+  });
   run();
   run();
   const std::int64_t before = num_heap_allocations.load();

@@ -1,8 +1,10 @@
 // Events of the CPU device, and how failures pass through them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -71,6 +73,66 @@ TEST(CpuEvent, ALongChainOfWaitingStreamsResumes) {
   gate.open();
   events.back()->synchronize();
   EXPECT_EQ(sum, kStreams / 3);
+}
+
+/// Launches of one random program: which blocks are done, and which launches must be over before each starts.
+struct RandomLaunch {
+  int blocks = 0;
+  std::vector<std::size_t> after;
+  std::atomic<int> done{0};
+};
+
+TEST(CpuEvent, RandomProgramsKeepTheirOrder) {
+  constexpr std::size_t kStreams = 6;
+  constexpr std::size_t kEvents = 4;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&random](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
+    CpuDevice device({.threads = 1 + static_cast<int>(seed % 4)});
+    std::vector<std::unique_ptr<CpuStream>> streams;
+    std::vector<std::unique_ptr<Event>> events;
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      const std::vector<int> workers{static_cast<int>(below(static_cast<std::size_t>(device.num_workers())))};
+      streams.push_back(
+          device.make_cpu_stream({.priority = static_cast<int>(below(3)),
+                                  .partition = i % 2 ? device.make_partition(workers) : nullptr}));
+    }
+    for (std::size_t i = 0; i < kEvents; ++i) events.push_back(device.make_event());
+    std::vector<std::unique_ptr<RandomLaunch>> launches;
+    std::vector<std::vector<std::size_t>> before(kStreams);   // what the stream's next launch comes after
+    std::vector<std::vector<std::size_t>> recorded(kEvents);  // what the event stands for
+    std::atomic<int> violations{0};
+    for (int step = 0; step < 2000; ++step) {
+      const std::size_t stream = below(kStreams);
+      const std::size_t event = below(kEvents);
+      const std::size_t choice = below(4);
+      if (choice == 0) {
+        streams[stream]->record(*events[event]);
+        recorded[event] = before[stream];
+      } else if (choice == 1) {
+        streams[stream]->wait(*events[event]);
+        before[stream].insert(before[stream].end(), recorded[event].begin(), recorded[event].end());
+      } else {
+        launches.push_back(std::make_unique<RandomLaunch>());
+        RandomLaunch& launch = *launches.back();
+        launch.blocks = static_cast<int>(below(5));
+        launch.after = before[stream];
+        if (launch.blocks > 0) before[stream] = {launches.size() - 1};  // an empty one passes its order on
+        std::vector<const RandomLaunch*> after;
+        for (const std::size_t index : launch.after) after.push_back(launches[index].get());
+        streams[stream]->launch("check", launch.blocks, [&launch, &violations, after](int, int) {
+          for (const RandomLaunch* const earlier : after) {
+            if (earlier->done.load() != earlier->blocks) violations.fetch_add(1);
+          }
+          launch.done.fetch_add(1);
+        });
+      }
+    }
+    for (const auto& stream : streams) stream->synchronize();
+    EXPECT_EQ(violations.load(), 0) << "seed " << seed;
+    EXPECT_TRUE(std::all_of(launches.begin(), launches.end(),
+                            [](const auto& launch) { return launch->done.load() == launch->blocks; }));
+  }
 }
 
 TEST(CpuEvent, EventsOrderStreamsOfTwoDevices) {
