@@ -82,7 +82,8 @@ struct LanesOf {
   V v;
   LanesOf() = default;
   MILLRACE_FN LanesOf(V vector) : v(vector) {}
-  MILLRACE_FN LanesOf(T scalar) : v(V{} + scalar) {}
+  // x - 0 is x for every x, so this is a plain broadcast (0 + x is not: it turns -0 into 0).
+  MILLRACE_FN LanesOf(T scalar) : v(scalar - V{}) {}
 
   [[nodiscard]] MILLRACE_FN static LanesOf load(const T* p) {
     LanesOf r;
