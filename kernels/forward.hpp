@@ -11,22 +11,36 @@
 namespace millrace {
 inline namespace MILLRACE_ISA {
 
+/// The sum of term(0) … term(n-1) in four chains: one alone would wait four cycles for every addition.
+template <class Term>
+MILLRACE_FN RealLanes sum_in_four(int n, Term term) {
+  RealLanes part0(0.0f), part1(0.0f), part2(0.0f), part3(0.0f);
+  int i = 0;
+  for (; i + 4 <= n; i += 4) {
+    part0 += term(i);
+    part1 += term(i + 1);
+    part2 += term(i + 2);
+    part3 += term(i + 3);
+  }
+  if (i < n) part0 += term(i);
+  if (i + 1 < n) part1 += term(i + 1);
+  if (i + 2 < n) part2 += term(i + 2);
+  return (part0 + part1) + (part2 + part3);
+}
+
 /// LayerNorm over `features` rows: y becomes gain * xhat + shift; with ReLU where `activated`. Where `normal` is given,
 /// xhat is kept there and 1/deviation in `inverse` [kTile].
 inline void normalise(float* y, int features, int columns, const float* gain, const float* shift, float* normal,
                       float* inverse) {
   const float scale = 1.0f / static_cast<float>(features);
   for (int s = 0; s < columns; s += native::kWidth) {
-    // Four partial sums: one chain would wait four cycles an addition.
-    RealLanes part[4] = {RealLanes(0.0f), RealLanes(0.0f), RealLanes(0.0f), RealLanes(0.0f)};
-    for (int f = 0; f < features; ++f) part[f & 3] += RealLanes::load(y + f * kTile + s);
-    const RealLanes mean = ((part[0] + part[1]) + (part[2] + part[3])) * scale;
-    for (RealLanes& p : part) p = RealLanes(0.0f);
-    for (int f = 0; f < features; ++f) {
-      const RealLanes d = RealLanes::load(y + f * kTile + s) - mean;
-      part[f & 3] = multiply_add(d, d, part[f & 3]);
-    }
-    const RealLanes variance = ((part[0] + part[1]) + (part[2] + part[3])) * scale;
+    const RealLanes mean =
+        sum_in_four(features, [&](int f) { return RealLanes::load(y + f * kTile + s); }) * scale;
+    const RealLanes variance = sum_in_four(features, [&](int f) {
+                                 const RealLanes d = RealLanes::load(y + f * kTile + s) - mean;
+                                 return d * d;
+                               }) *
+                               scale;
     const RealLanes rate = RealLanes(1.0f) / square_root(variance + kLayerNormEpsilon);
     if (inverse != nullptr) rate.store(inverse + s);
     for (int f = 0; f < features; ++f) {

@@ -192,56 +192,70 @@ static float join(const float* chains) {
   return part[0];
 }
 
-/// Through ReLU and LayerNorm: on entry `delta` is d loss / d activation, on return d loss / d (dense outputs).
-static void backward_normalise(const DenseLayer& layer, const float* parameters, const float* activation,
-                               const float* normal, const float* inverse, int columns, float* delta,
-                               float* gain_chains, float* shift_chains) {
-  constexpr int kVectors = kTile / native::kWidth;
-  const int vectors = columns / native::kWidth;
-  RealLanes sum[kVectors], product[kVectors];
-  for (int v = 0; v < vectors; ++v) sum[v] = product[v] = RealLanes(0.0f);
+/// Through ReLU and LayerNorm, for V vectors of samples: on entry `delta` is d loss / d activation, on return
+/// d loss / d (dense outputs). Pointers are those of the first sample.
+template <int V>
+static void backward_normalise_vectors(const DenseLayer& layer, const float* parameters, const float* activation,
+                                       const float* normal, const float* inverse, float* delta, float* gain_chains,
+                                       float* shift_chains) {
+  constexpr int w = native::kWidth;
+  constexpr int kParts = kGroup / w;  // vectors between two samples of one chain
+  RealLanes sum[V], product[V];
+  for (int v = 0; v < V; ++v) sum[v] = product[v] = RealLanes(0.0f);
   for (int f = 0; f < layer.outputs; ++f) {
-    float* row = delta + f * kTile;
     const RealLanes gain(parameters[layer.gain + static_cast<std::size_t>(f)]);
-    constexpr int kParts = kGroup / native::kWidth;
     RealLanes gain_part[kParts], shift_part[kParts];
     for (int p = 0; p < kParts; ++p) {
-      gain_part[p] = RealLanes::load(gain_chains + f * kGroup + p * native::kWidth);
-      shift_part[p] = RealLanes::load(shift_chains + f * kGroup + p * native::kWidth);
+      gain_part[p] = RealLanes::load(gain_chains + f * kGroup + p * w);
+      shift_part[p] = RealLanes::load(shift_chains + f * kGroup + p * w);
     }
-    for (int v0 = 0; v0 < vectors; v0 += kParts) {
-      for (int p = 0; p < kParts; ++p) {
-        const int v = v0 + p;
-        const int s = v * native::kWidth;
-        const RealLanes live = select(RealLanes::load(activation + f * kTile + s) > RealLanes(0.0f),
-                                      RealLanes::load(row + s), RealLanes(0.0f));
-        const RealLanes xhat = RealLanes::load(normal + f * kTile + s);
-        shift_part[p] += live;
-        gain_part[p] = multiply_add(live, xhat, gain_part[p]);
-        const RealLanes scaled = live * gain;
-        scaled.store(row + s);
-        sum[v] += scaled;
-        product[v] = multiply_add(scaled, xhat, product[v]);
-      }
+    for (int v = 0; v < V; ++v) {
+      const int place = f * kTile + v * w;
+      const RealLanes live =
+          select(RealLanes::load(activation + place) > RealLanes(0.0f), RealLanes::load(delta + place), RealLanes(0.0f));
+      const RealLanes xhat = RealLanes::load(normal + place);
+      shift_part[v % kParts] += live;
+      gain_part[v % kParts] = multiply_add(live, xhat, gain_part[v % kParts]);
+      const RealLanes scaled = live * gain;
+      scaled.store(delta + place);
+      sum[v] += scaled;
+      product[v] = multiply_add(scaled, xhat, product[v]);
     }
     for (int p = 0; p < kParts; ++p) {
-      gain_part[p].store(gain_chains + f * kGroup + p * native::kWidth);
-      shift_part[p].store(shift_chains + f * kGroup + p * native::kWidth);
+      gain_part[p].store(gain_chains + f * kGroup + p * w);
+      shift_part[p].store(shift_chains + f * kGroup + p * w);
     }
   }
   const float scale = 1.0f / static_cast<float>(layer.outputs);
-  for (int v = 0; v < vectors; ++v) {
+  RealLanes rate[V];
+  for (int v = 0; v < V; ++v) {
     sum[v] = sum[v] * scale;
     product[v] = product[v] * scale;
+    rate[v] = RealLanes::load(inverse + v * w);
   }
   for (int f = 0; f < layer.outputs; ++f) {
-    for (int v = 0; v < vectors; ++v) {
-      const int s = v * native::kWidth;
-      float* place = delta + f * kTile + s;
-      const RealLanes centred = RealLanes::load(place) - sum[v];
-      const RealLanes xhat = RealLanes::load(normal + f * kTile + s);
-      (multiply_add(-xhat, product[v], centred) * RealLanes::load(inverse + s)).store(place);
+    for (int v = 0; v < V; ++v) {
+      const int place = f * kTile + v * w;
+      const RealLanes centred = RealLanes::load(delta + place) - sum[v];
+      (multiply_add(-RealLanes::load(normal + place), product[v], centred) * rate[v]).store(delta + place);
     }
+  }
+}
+
+static void backward_normalise(const DenseLayer& layer, const float* parameters, const float* activation,
+                               const float* normal, const float* inverse, int columns, float* delta,
+                               float* gain_chains, float* shift_chains) {
+  // As many samples at once as there are registers for: 64 with AVX-512, else 16.
+  constexpr int kVectors = native::kWidth >= 16 ? kTile / native::kWidth : kGroup / native::kWidth;
+  constexpr int kSamples = kVectors * native::kWidth;
+  int s = 0;
+  for (; s + kSamples <= columns; s += kSamples) {
+    backward_normalise_vectors<kVectors>(layer, parameters, activation + s, normal + s, inverse + s, delta + s,
+                                         gain_chains, shift_chains);
+  }
+  for (; s < columns; s += kGroup) {
+    backward_normalise_vectors<kGroup / native::kWidth>(layer, parameters, activation + s, normal + s, inverse + s,
+                                                        delta + s, gain_chains, shift_chains);
   }
 }
 
