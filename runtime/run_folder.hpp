@@ -1,0 +1,38 @@
+// The folder of a run, and where in it each thing lies.
+//
+// Thread safety: a plain value; creation is safe against other processes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "runtime/output_file.hpp"
+
+namespace millrace {
+
+class RunFolder {
+ public:
+  /// Makes `{root}/{env}__{experiment}__{seed}__{YYYYMMDD-HHMMSS}`, with -2, -3 … behind it where that exists. Throws
+  /// UserError if it cannot be made.
+  static RunFolder create(const std::filesystem::path& root, std::string_view env_id, std::string_view experiment,
+                          std::uint64_t seed);
+  /// Makes just this folder. Throws UserError if it holds anything already, or cannot be made.
+  static RunFolder at(const std::filesystem::path& path);
+  /// A run to go on with. Throws UserError if it is no folder or cannot be written.
+  static RunFolder existing(const std::filesystem::path& path);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path config() const { return path_ / "config.toml"; }
+  [[nodiscard]] std::filesystem::path metrics_jsonl() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path metrics_csv() const { return path_ / "metrics.csv"; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path summary() const { return path_ / "summary.json"; }
+  [[nodiscard]] std::filesystem::path learning_curve() const { return path_ / "learning_curve.svg"; }
+
+ private:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+}  // namespace millrace
