@@ -73,6 +73,8 @@ struct EvaluationSummary {
 /// {"runs": [...], "iqm": ..., "ci95": [low, high]} over the greedy returns.
 [[nodiscard]] std::string to_json(const std::vector<RunSummary>& summaries);
 [[nodiscard]] std::string to_json(const EvaluationSummary& summary);
+/// Several seeds in one line: interquartile mean of the greedy returns, its 95 % interval, lowest and highest.
+[[nodiscard]] std::string to_text(const std::vector<RunSummary>& summaries);
 
 /// For --dry-run: the resolved configuration, then the memory plan as comments.
 [[nodiscard]] std::string describe_plan(const ExperimentConfig& config);

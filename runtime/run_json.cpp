@@ -1,5 +1,7 @@
 // Summaries as JSON; see run.hpp.
-#include <cmath>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "runtime/run.hpp"
@@ -10,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* to_text(Ending ending) {
+const char* name_of(Ending ending) {
   switch (ending) {
     case Ending::kDone:
       return "done";
@@ -43,7 +45,7 @@ Json object(const RunSummary& s) {
   json["seconds_at_threshold"] = s.seconds_at_threshold ? Json(*s.seconds_at_threshold) : Json(nullptr);
   json["quarantined"] = s.quarantined;
   json["digest"] = s.digest;
-  json["ending"] = to_text(s.ending);
+  json["ending"] = name_of(s.ending);
   json["checkpoint"] = s.checkpoint;
   return json;
 }
@@ -66,6 +68,15 @@ std::string to_json(const std::vector<RunSummary>& summaries) {
   json["iqm"] = interquartile_mean(returns);
   json["ci95"] = {interval.low, interval.high};
   return text_of(json);
+}
+
+std::string to_text(const std::vector<RunSummary>& summaries) {
+  std::vector<double> returns;
+  for (const RunSummary& summary : summaries) returns.push_back(summary.greedy_return_mean);
+  const Interval interval = bootstrap_interval95(returns);
+  const auto [lowest, highest] = std::minmax_element(returns.begin(), returns.end());
+  return fmt::format("{} seeds: interquartile mean {:.1f} [{:.1f}, {:.1f}], lowest {:.1f}, highest {:.1f}",
+                     returns.size(), interquartile_mean(returns), interval.low, interval.high, *lowest, *highest);
 }
 
 std::string to_json(const EvaluationSummary& summary) {

@@ -1,0 +1,42 @@
+// rl_run plot: learning curves of runs, in one picture.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "apps/rl_run/commands.hpp"
+#include "apps/rl_run/interrupt.hpp"
+#include "runtime/error.hpp"
+#include "runtime/learning_curve.hpp"
+
+namespace millrace {
+
+int run_plot(const PlotArguments& arguments) {
+  Picture picture;
+  picture.title = "greedy return";
+  for (const std::string& path : arguments.paths) {
+    const std::filesystem::path folder(path);
+    Curve curve{folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string(),
+                read_metric(folder / "metrics.jsonl", "eval/mean_reward")};
+    if (curve.points.empty()) {
+      throw UserError(fmt::format("plot: {} has no evaluation yet.", (folder / "metrics.jsonl").string()));
+    }
+    picture.curves.push_back(std::move(curve));
+  }
+  if (arguments.output) {
+    if (const auto problem = draw_svg(picture, *arguments.output)) {
+      throw RunError(fmt::format("No picture was drawn: {}.", *problem));
+    }
+    fmt::print("{}\n", *arguments.output);
+    return kExitDone;
+  }
+  winsize size{};
+  const int width = ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col - 1 : 79;
+  const TerminalPicture drawn = draw_terminal(picture, width);
+  if (drawn.problem) throw RunError(fmt::format("No picture was drawn: {}.", *drawn.problem));
+  fmt::print("{}", drawn.text);
+  return kExitDone;
+}
+
+}  // namespace millrace
