@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -93,15 +94,18 @@ std::vector<const EnvironmentDescription*> environments() {
 const EnvironmentDescription& find_environment(std::string_view id) {
   const auto found = all().find(id);
   if (found != all().end()) return found->second;
-  std::vector<std::string_view> names;
-  std::string known;
+  // The nearest three; an id's version is often what was left out, so that it costs nothing.
+  std::vector<std::pair<std::size_t, std::string_view>> nearest;
   for (const auto& [name, description] : all()) {
-    names.push_back(name);
-    known += (known.empty() ? "" : ", ") + name;
+    const std::string_view stem = std::string_view(name).substr(0, name.rfind("-v"));
+    nearest.emplace_back(std::min(configuration::edit_distance(id, name), configuration::edit_distance(id, stem)), name);
   }
-  const configuration::Nearest nearest = configuration::nearest_name(id, names);
-  const std::string hint = nearest.near ? fmt::format("; did you mean \"{}\"?", nearest.name) : ".";
-  throw UserError(fmt::format("There is no environment \"{}\"; there are {}{}", id, known, hint));
+  std::stable_sort(nearest.begin(), nearest.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string hint;
+  for (std::size_t i = 0; i < nearest.size() && i < 3; ++i) {
+    hint += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", nearest[i].second);
+  }
+  throw UserError(fmt::format("There is no environment \"{}\"; the nearest are {} (`rl_run envs` lists all).", id, hint));
 }
 
 std::vector<ParameterField> parameter_fields(std::string_view id) {
