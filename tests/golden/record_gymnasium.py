@@ -15,8 +15,12 @@ import pathlib
 import random
 import sys
 
-import gymnasium
-import numpy as np
+try:
+    import gymnasium
+    import numpy as np
+except ImportError as error:
+    print(f"{error}: pip install -r tests/golden/requirements.txt")
+    sys.exit(77)
 
 DATA = pathlib.Path(__file__).resolve().parent / "data"
 TRANSITIONS = 100_000
