@@ -1,4 +1,7 @@
 // Parses command lines; see commands.hpp.
+// Values are taken whole: by default the library splits them at commas, and lists of actions have commas.
+#define CXXOPTS_VECTOR_DELIMITER '\0'
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,15 +71,8 @@ class CommandLine {
   [[nodiscard]] bool has(const std::string& option) const { return parsed_.count(option) > 0; }
   [[nodiscard]] std::optional<std::string> get(const std::string& option) const {
     if (!has(option)) return std::nullopt;
-    // cxxopts splits values at commas, and a list of actions has commas: they are put together again.
-    const Words& parts = parsed_[option].as<Words>();
-    if (parsed_.count(option) > 1 && option != "actions" && option != "state" && option != "params" &&
-        option != "transitions") {
-      throw UserError(fmt::format("{}: --{} is given more than once.", name_, option));
-    }
-    std::string text;
-    for (std::size_t i = 0; i < parts.size(); ++i) text += (i > 0 ? "," : "") + parts[i];
-    return text;
+    if (parsed_.count(option) > 1) throw UserError(fmt::format("{}: --{} is given more than once.", name_, option));
+    return parsed_[option].as<Words>().front();
   }
   [[nodiscard]] Words words() const { return has("words") ? parsed_["words"].as<Words>() : Words(); }
 

@@ -153,6 +153,13 @@ class Train(Folder):
         self.assertEqual([event.step for event in events.Scalars("losses/td_loss")], wanted)
 
 
+    def test_values_with_commas_stay_whole(self):
+        result = run("train", CARTPOLE, "--dry-run", "network.hidden=[32, 48]", "env.params={ gravity = 9.0, length = 0.4 }")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("hidden = [32, 48]", result.stdout)
+        self.assertIn("gravity = 9.0", result.stdout)
+
+
 class Interruption(Folder):
     LONG = ("algo.total_steps=30000000", "eval.episodes=32", "run.checkpoint_every=200000")
 
