@@ -62,6 +62,8 @@ class Cell {
 
   /// Enqueues iteration `iteration` (from 0): a chunk of rollout with `epsilon`, then all its updates.
   virtual void iterate(std::int64_t iteration, double epsilon) = 0;
+  /// Enqueues a chunk of rollout alone.
+  virtual void roll_out(double epsilon) = 0;
   /// Waits for what was enqueued. Throws what it threw.
   virtual void synchronize() = 0;
   /// Makes what is enqueued end soon; its results are then worthless, and the cell must be loaded or dropped.

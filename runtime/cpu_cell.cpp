@@ -123,6 +123,8 @@ class CpuCell final : public Cell {
     rollout_stream_->wait(*learnt_);
   }
 
+  void roll_out(double epsilon) override { enqueue_rollout(epsilon); }
+
   void synchronize() override {
     rollout_stream_->synchronize();
     learner_stream_->synchronize();
