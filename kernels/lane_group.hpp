@@ -135,15 +135,25 @@ class LaneGroup {
     store_lane(base_ + row, load_lane<Word>(base_ + row) + value);
   }
 
-  /// Whether every float of state, observation and reward is finite. One infinity or NaN makes the sum of absolute
-  /// values infinite or NaN; only if it is, each is looked at (a sum of large finite values may overflow).
+  /// Whether every float of state, observation and reward is finite. One infinity or NaN makes their sum infinite or
+  /// NaN; only if it is, each is looked at (a sum of large finite values may overflow). Two chains: one alone would be
+  /// as slow as the rules.
   MILLRACE_FN Mask finite(const Result& result) const {
     const float infinity = std::numeric_limits<float>::infinity();
-    Real sum = Real(0.0f);
-    for_each_real(result, [&](Real x) { sum = sum + absolute(x); });
-    Mask good = sum < Real(infinity);
+    Real even = result.outcome.reward[0];
+    Real odd = Real(0.0f);
+    bool is_even = false;
+    for_each_real(result, [&](Real x) {
+      if (is_even) {
+        even = even + x;
+      } else {
+        odd = odd + x;
+      }
+      is_even = !is_even;
+    });
+    Mask good = absolute(even + odd) < Real(infinity);
     if (any(!good)) {
-      Mask each = Real(0.0f) < Real(infinity);
+      Mask each = absolute(result.outcome.reward[0]) < Real(infinity);
       for_each_real(result, [&](Real x) { each = each & (absolute(x) < Real(infinity)); });
       good = each;
     }
@@ -156,7 +166,7 @@ class LaneGroup {
       if (((floats >> w) & 1u) != 0) visit(as_real(word(w)));
     }
     for (int a = 0; a < kAgents; ++a) {
-      visit(result.outcome.reward[a]);
+      if (a > 0) visit(result.outcome.reward[a]);
       if constexpr (!E::Observation::is_image) {
         for (int i = 0; i < kObservationWords; ++i) visit(result.final_observation[a].values[i]);
       }

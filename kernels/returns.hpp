@@ -6,7 +6,7 @@
 // Gallici et al., "Simplifying deep temporal difference learning", arXiv 2407.04811, eq. for Q(lambda).
 //
 // The original code (compatibility "purejaxql") differs twice: truncation counts as termination, and V at t = T-2 is
-// the one of s_T instead of s_{T-1}.
+// the one of s_T (0 if the last step ended an episode) instead of s_{T-1}.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -42,7 +42,8 @@ struct LambdaReturn {
     const Real target = fma(bootstrap, Real(rules.gamma), reward);
     // A quarantined transition is worth what its state was thought to be worth: nothing is learnt across it.
     next_return = select(quarantined, value, target);
-    if (!(rules.late_index && is_last_step)) next_value = value;
+    // The late index: V(s_T) once more, or 0 where the last step ended an episode.
+    next_value = rules.late_index && is_last_step ? select(cut, Real(0.0f), next_value) : value;
     return next_return;
   }
 };

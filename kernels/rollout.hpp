@@ -53,39 +53,15 @@ class Stepper {
   }
 
   static void step(const StepArguments& args, int first_group, int last_group) {
-    const int num_actions = EnvironmentTraits<E>::num_actions(*static_cast<const Config*>(args.config));
+    // The loop without optional outputs is compiled apart: their tests alone cost it several percent.
+    const bool lean = args.source == ActionSource::kRandom && args.final_observations == nullptr &&
+                      args.rewards == nullptr && args.flags == nullptr;
     for (int lane = first_group * kGroup; lane < last_group * kGroup; lane += M::width) {
-      Group group = at(args, lane);
-      for (int k = 0; k < args.num_steps; ++k) {
-        Action actions[kAgents];
-        if (args.source == ActionSource::kRandom) {
-          random_actions(group, args.key, num_actions, actions);
-        } else {
-          given_actions(args, k, lane, actions);
-        }
-        typename Group::Result result;
-        group.step(actions, result);
-        if (args.final_observations != nullptr) {
-          for (int a = 0; a < kAgents; ++a) {
-            store_observation(args.final_observations + observation_row(args, a) + lane, args.layout.stride,
-                              result.final_observation[a]);
-          }
-        }
-        if (any(result.done)) {
-          group.finish(result);
-          for (int a = 0; a < kAgents; ++a) result.final_observation[a] = group.observe(a);
-        }
-        for (int a = 0; a < kAgents; ++a) {
-          store_observation(args.observations + observation_row(args, a) + lane, args.layout.stride,
-                            result.final_observation[a]);
-          if (args.rewards != nullptr) {
-            store_lane(args.rewards + static_cast<std::size_t>(a) * args.layout.stride + lane,
-                       result.outcome.reward[a]);
-          }
-        }
-        if (args.flags != nullptr) store_lane(args.flags + lane, flags_of(result));
+      if (lean) {
+        step_lanes<true>(args, lane);
+      } else {
+        step_lanes<false>(args, lane);
       }
-      group.save();
     }
   }
 
@@ -119,6 +95,48 @@ class Stepper {
                  consecutive<M>(args.first_instance + static_cast<std::uint32_t>(lane)), args.instances, args.layout,
                  lane);
   }
+  /// All steps of the M::width instances from `lane`; kLean: random actions, observations the only output.
+  template <bool kLean>
+  static void step_lanes(const StepArguments& args, int lane) {
+    const int num_actions = EnvironmentTraits<E>::num_actions(*static_cast<const Config*>(args.config));
+    const InstanceLayout layout = args.layout;
+    const Config config = *static_cast<const Config*>(args.config);
+    const std::uint64_t key = args.key;
+    std::uint32_t* const observations = args.observations + lane;
+    const int stride = layout.stride;
+    Group group(config, key, 0, consecutive<M>(args.first_instance + static_cast<std::uint32_t>(lane)), args.instances,
+                layout, lane);
+    for (int k = 0; k < args.num_steps; ++k) {
+      Action actions[kAgents];
+      if (kLean || args.source == ActionSource::kRandom) {
+        random_actions(group, key, num_actions, actions);
+      } else {
+        given_actions(args, k, lane, actions);
+      }
+      typename Group::Result result;
+      group.step(actions, result);
+      if (!kLean && args.final_observations != nullptr) {
+        for (int a = 0; a < kAgents; ++a) {
+          store_observation(args.final_observations + observation_row(args, a) + lane, stride,
+                            result.final_observation[a]);
+        }
+      }
+      if (any(result.done)) {
+        group.finish(result);
+        for (int a = 0; a < kAgents; ++a) result.final_observation[a] = group.observe(a);
+      }
+      for (int a = 0; a < kAgents; ++a) {
+        store_observation(observations + static_cast<std::size_t>(a) * kObservationWords * stride, stride,
+                          result.final_observation[a]);
+        if (!kLean && args.rewards != nullptr) {
+          store_lane(args.rewards + static_cast<std::size_t>(a) * stride + lane, result.outcome.reward[a]);
+        }
+      }
+      if (!kLean && args.flags != nullptr) store_lane(args.flags + lane, flags_of(result));
+    }
+    group.save();
+  }
+
   static std::size_t observation_row(const StepArguments& args, int agent) {
     return static_cast<std::size_t>(agent) * kObservationWords * args.layout.stride;
   }
