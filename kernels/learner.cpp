@@ -5,6 +5,7 @@
 // 16 that are joined by a fixed tree (biases, LayerNorm): the same bits for any vector width with fused multiply-add.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kernels/forward.hpp"
 #include "kernels/learner_kernels.hpp"
@@ -109,6 +110,7 @@ static void gather(const GradientArguments& args, const ShuffleKey& shuffle, int
     const int step = static_cast<int>(row) / t.agents;
     const int agent = static_cast<int>(row) % t.agents;
     const std::uint32_t* observation = args.trajectory + t.observation(step, agent) + instance;
+    float sum = 0.0f;
     if (args.is_image) {
       for (int i = 0; i < size; ++i) {
         const std::uint32_t word = observation[static_cast<std::size_t>(i >> 5) * t.stride];
@@ -117,13 +119,20 @@ static void gather(const GradientArguments& args, const ShuffleKey& shuffle, int
     } else {
       for (int i = 0; i < size; ++i) {
         std::memcpy(input + i * kTile + s, observation + static_cast<std::size_t>(i) * t.stride, sizeof(float));
+        sum += input[i * kTile + s];
       }
     }
     std::memcpy(&tile.action[s], args.trajectory + t.action(step, agent) + instance, sizeof(float));
     std::memcpy(&tile.target[s], args.trajectory + t.target(step, agent) + instance, sizeof(float));
-    const bool dropped = (args.trajectory[t.flags(step) + instance] & kQuarantined) != 0;
+    // An episode may begin with an observation that is not finite; NaN times a weight of 0 is still NaN, so that a
+    // dropped sample's inputs go too.
+    const bool finite = __builtin_fabsf(sum) < std::numeric_limits<float>::infinity();
+    const bool dropped = !finite || (args.trajectory[t.flags(step) + instance] & kQuarantined) != 0;
     tile.weight[s] = dropped ? 0.0f : 1.0f;
-    if (dropped) tile.target[s] = 0.0f;
+    if (dropped) {
+      tile.target[s] = 0.0f;
+      for (int i = 0; i < size; ++i) input[i * kTile + s] = 0.0f;
+    }
   }
 }
 

@@ -43,7 +43,9 @@ struct LambdaReturn {
     // A quarantined transition is worth what its state was thought to be worth: nothing is learnt across it.
     next_return = select(quarantined, value, target);
     // The late index: V(s_T) once more, or 0 where the last step ended an episode.
-    next_value = rules.late_index && is_last_step ? select(cut, Real(0.0f), next_value) : value;
+    next_value = rules.late_index && is_last_step
+                     ? select(quarantined, value, select(cut, Real(0.0f), next_value))
+                     : value;
     return next_return;
   }
 };

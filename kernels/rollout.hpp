@@ -452,7 +452,9 @@ class Stepper {
         for (int a = 0; a < kAgents; ++a) actions[a].index = load_lane<Integer>(choices + a * kTile + lane);
         typename Group::Result result;
         group.step(actions, result);
-        if (last || any(result.done)) left -= note_ends(args, group, result, first_lane, lane, last, running);
+        if (last || any(result.done)) {
+          left -= note_ends(args, group, result, instances, layout, first_lane, lane, last, running);
+        }
         if (any(result.done)) {
           group.finish(result);
           for (int a = 0; a < kAgents; ++a) result.final_observation[a] = group.observe(a);
@@ -465,15 +467,20 @@ class Stepper {
     }
   }
 
-  /// Writes down the first episodes that ended at this step; returns how many.
+  /// Writes down the first episodes that ended at this step; returns how many. `instances` are those before the step:
+  /// a quarantined step's reward does not count.
   static int note_ends(const EvaluationArguments& args, const Group& group, const typename Group::Result& result,
-                       int first_lane, int lane, bool all, bool (&running)[kTile]) {
+                       const std::uint32_t* instances, const InstanceLayout& layout, int first_lane, int lane, bool all,
+                       bool (&running)[kTile]) {
     alignas(64) std::uint32_t done[M::width];
     alignas(64) std::int32_t length[M::width];
     alignas(64) float sum[kAgents][M::width];
     store_lane(done, select(result.done, Word(1u), Word(0u)));
     store_lane(length, group.length());
-    for (int a = 0; a < kAgents; ++a) store_lane(sum[a], group.episode_return(a));
+    for (int a = 0; a < kAgents; ++a) {
+      const Real before = load_lane<Real>(instances + layout.episode_return(a) + lane);
+      store_lane(sum[a], select(result.quarantined, before, group.episode_return(a)));
+    }
     int ended = 0;
     for (int l = 0; l < M::width; ++l) {
       if (!running[lane + l] || (done[l] == 0 && !all)) continue;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "envs/philox.hpp"
 #include "kernels/instances.hpp"
 #include "tests/semantics/trained.hpp"
 
@@ -92,7 +93,7 @@ ExperimentConfig fragile(int plant, std::uint32_t victim) {
   environment.rules.reset(environment.default_config.data(), config.seed, victim, 0, state.data());
   config.env.params = {{"plant", ParameterType::kInt, static_cast<double>(plant)},
                        {"target", ParameterType::kInt, static_cast<double>(state[0])},
-                       {"at_step", ParameterType::kInt, 4.0},
+                       {"at_step", ParameterType::kInt, plant == 4 ? 0.0 : 4.0},
                        {"max_episode_steps", ParameterType::kInt, 50.0}};
   config.env.stagger = false;
   config.eval.only_at_end = true;
@@ -131,6 +132,43 @@ TEST(Quarantine, IsCountedReportedOnceAndLearntFromNever) {
   EXPECT_NE(sound->result.digest, digests[0]);
 }
 
+TEST(Quarantine, AFirstStateThatIsNotFiniteSpoilsNothingElse) {
+  // Its first step is quarantined too, and its observation is NaN: nothing of it may reach the weights.
+  for (const auto compat : {AlgoConfig::Compat::kNone, AlgoConfig::Compat::kPurejaxql}) {
+    ExperimentConfig config = fragile(4, 3);
+    config.algo.compat = compat;
+    const auto trained = train(config);
+    EXPECT_EQ(trained->result.at.quarantined, 1u);
+    ASSERT_EQ(trained->offences.size(), 1u);
+    EXPECT_EQ(trained->offences[0].instance, 3u);
+    for (const auto& report : trained->iterations) {
+      EXPECT_TRUE(std::isfinite(report.statistics.squared_error_mean));
+      EXPECT_TRUE(std::isfinite(report.statistics.value_mean));
+    }
+    for (const float w : trained->last_checkpoint->get<float>("layers.0.weight"))
+      ASSERT_TRUE(std::isfinite(w));
+  }
+}
+
+TEST(Quarantine, AnEvaluationCountsTheStepsBeforeIt) {
+  const EnvironmentDescription& environment = testing_environments::environment("TestFragile-v0");
+  ExperimentConfig config = fragile(2, 0);
+  // The instance of the first evaluation that is to break, by its first draw.
+  Draws draws(config.seed, 6, 0, kReset + kEvaluation);
+  config.env.params[1].value = static_cast<double>(draws.bits() >> 8);
+  EvaluationResult results[2];
+  for (const int i : {0, 1}) {
+    config.env.params[0].value = i == 0 ? 2.0 : 0.0;
+    CpuDevice device({.threads = 2, .pinning = CpuPinning::kOff});
+    const auto cell = make_cpu_cell(device, environment, config, best_isa());
+    results[i] = cell->evaluate(config.seed, 0, 20);
+  }
+  EXPECT_TRUE(std::isfinite(results[0].return_mean));
+  EXPECT_TRUE(std::isfinite(results[0].return_std));
+  EXPECT_LT(results[0].length_mean, results[1].length_mean) << "the episode ended there";
+  EXPECT_NEAR(results[0].return_mean, results[1].return_mean, 3.0);
+}
+
 TEST(Quarantine, LeavesTheOthersTheirBits) {
   constexpr int kVictim = 67;
   const EnvironmentDescription& environment = testing_environments::environment("TestFragile-v0");
@@ -148,7 +186,7 @@ TEST(Quarantine, LeavesTheOthersTheirBits) {
   };
   const InstanceLayout layout(200, environment.state_words, 1);
   const auto sound = after_a_chunk(0);
-  for (const int plant : {1, 2, 3}) {
+  for (const int plant : {1, 2, 3, 4}) {
     const auto broken = after_a_chunk(plant);
     ASSERT_EQ(broken.size(), layout.words());
     for (int row = 0; row < layout.rows; ++row) {
