@@ -22,9 +22,12 @@ namespace {
 int open_flags(OutputFile::Mode mode) {
   const int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
   switch (mode) {
-    case OutputFile::Mode::kTruncate: return flags | O_TRUNC;
-    case OutputFile::Mode::kAppend: return flags | O_APPEND;
-    case OutputFile::Mode::kCreate: break;
+    case OutputFile::Mode::kTruncate:
+      return flags | O_TRUNC;
+    case OutputFile::Mode::kAppend:
+      return flags | O_APPEND;
+    case OutputFile::Mode::kCreate:
+      break;
   }
   return flags | O_EXCL;
 }
@@ -94,7 +97,7 @@ void OutputFile::close() {
 void write_text_atomically(const std::filesystem::path& path, std::string_view text) {
   const std::filesystem::path temporary = temporary_beside(path);
   try {
-    OutputFile file(temporary, OutputFile::Mode::kCreate);
+    OutputFile file(temporary, OutputFile::Mode::kTruncate);  // a killed process may have left one
     file.buffer() = text;
     file.flush();
     file.sync();

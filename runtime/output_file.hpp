@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// An append-only file. Text is gathered in memory until `flush`, which hands it to the operating system in one
-/// call; it then survives the end of this process, by whatever signal.
+/// An append-only file. Text is gathered in memory until `flush`, which hands it to the operating system in
+/// one call; it then survives the end of this process, by whatever signal.
 class OutputFile {
  public:
   enum class Mode {
@@ -48,8 +48,8 @@ class OutputFile {
 };
 
 /// Writes `text` to `path` so that a reader finds the old content or the new, whole, at any moment and also
-/// after a crash of the machine: temporary file in the same folder, fsync, rename. Throws RunError naming path
-/// and reason; nothing half-written is left behind.
+/// after a crash of the machine: temporary file in the same folder, fsync, rename. Throws RunError naming
+/// path and reason; nothing half-written is left behind.
 void write_text_atomically(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace millrace

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "runtime/trainer.hpp"
 
@@ -17,8 +19,13 @@ namespace {
 
 constexpr double kTerminalSeconds = 0.1;
 constexpr double kPlainSeconds = 1.0;
-constexpr int kPlainWidth = 120;
+constexpr double kPlainPatience = 30.0;
+constexpr int kFrequentLines = 10;
+constexpr int kPlainWidth = 160;
 constexpr int kNarrowestBar = 6;
+constexpr int kWidestBar = 30;
+/// Up over the display's two lines, and everything from there cleared.
+constexpr std::string_view kErase = "\r\x1b[2A\x1b[J";
 
 Progress::Style resolve(Progress::Style style, int descriptor) {
   if (style != Progress::Style::kAuto) return style;
@@ -27,9 +34,34 @@ Progress::Style resolve(Progress::Style style, int descriptor) {
   return redraws ? Progress::Style::kTerminal : Progress::Style::kPlain;
 }
 
+double share_of(const ProgressState& state) {
+  if (state.total_steps == 0) return 0.0;
+  return std::min(1.0, static_cast<double>(state.steps) / static_cast<double>(state.total_steps));
+}
+
+/// The parts that fit into `width` columns, with two spaces between; empty parts do not count.
+std::string fitting(const std::vector<std::string>& parts, int width) {
+  std::string line;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    const std::string longer = line.empty() ? part : line + "  " + part;
+    if (static_cast<int>(longer.size()) > width) break;
+    line = longer;
+  }
+  return line;
+}
+
+std::string bar_of(double share, int width) {
+  std::string bar = "[";
+  const auto full = static_cast<int>(std::floor(share * (width - 2)));
+  for (int i = 0; i < width - 2; ++i) bar += i < full ? '#' : '.';
+  return bar + "]";
+}
+
 }  // namespace
 
 std::string short_number(double value) {
+  if (!std::isfinite(value)) return fmt::format("{}", value);
   constexpr std::string_view kUnits[] = {"", "k", "M", "G", "T", "P"};
   std::size_t unit = 0;
   double scaled = std::abs(value);
@@ -37,7 +69,10 @@ std::string short_number(double value) {
     scaled /= 1000.0;
     ++unit;
   }
-  const int decimals = unit == 0 && scaled == std::floor(scaled) ? 0 : scaled < 9.995 ? 2 : scaled < 99.95 ? 1 : 0;
+  const int decimals = unit == 0 && scaled == std::floor(scaled) ? 0
+                       : scaled < 9.995                          ? 2
+                       : scaled < 99.95                          ? 1
+                                                                 : 0;
   return fmt::format("{}{:.{}f}{}", value < 0.0 ? "-" : "", scaled, decimals, kUnits[unit]);
 }
 
@@ -49,35 +84,31 @@ std::string short_duration(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string progress_line(const ProgressState& state, int width) {
-  const double share =
-      state.total_steps > 0
-          ? std::min(1.0, static_cast<double>(state.steps) / static_cast<double>(state.total_steps))
-          : 0.0;
+ProgressLines progress_lines(const ProgressState& state, int width) {
+  const double share = share_of(state);
   const auto optional_number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.1f}", *value) : std::string("-");
   };
-  std::string text = fmt::format("{}/{} steps  {}/s  return {}  greedy {}  eps {:.2f}  loss {:.3g}  left {}",
-                                 short_number(static_cast<double>(state.steps)),
-                                 short_number(static_cast<double>(state.total_steps)), short_number(state.steps_per_s),
-                                 optional_number(state.episode_return), optional_number(state.greedy_return),
-                                 state.epsilon, state.loss, short_duration(state.left_s));
-  if (state.quarantined > 0) text += fmt::format("  quarantined {}", state.quarantined);
-  const std::string percent = fmt::format("{:3.0f}% ", 100.0 * share);
-  const int bar = std::min(24, width - static_cast<int>(text.size() + percent.size()) - 3);
-  std::string line = percent;
-  if (bar >= kNarrowestBar) {
-    const int full = static_cast<int>(std::lround(share * bar));
-    line += '[';
-    for (int i = 0; i < bar; ++i) line += i < full ? '#' : '.';
-    line += "] ";
-  }
-  line += text;
-  if (static_cast<int>(line.size()) > width) line.resize(static_cast<std::size_t>(std::max(0, width)));
-  return line;
+  const std::string percent = fmt::format("{:3.0f}%", std::floor(100.0 * share));
+  const std::string rest =
+      fitting({fmt::format("{}/{} steps", short_number(static_cast<double>(state.steps)),
+                           short_number(static_cast<double>(state.total_steps))),
+               short_number(state.steps_per_s) + "/s", "left " + short_duration(state.left_s)},
+              width - static_cast<int>(percent.size()) - 2);
+  const int bar = std::min(kWidestBar, width - static_cast<int>(percent.size() + rest.size()) - 5);
+  std::vector<std::string> how = {
+      "return " + optional_number(state.episode_return), "greedy " + optional_number(state.greedy_return),
+      fmt::format("eps {:.2f}", state.epsilon), fmt::format("loss {:.3g}", state.loss)};
+  // What went wrong must not be what falls off a narrow terminal.
+  if (state.quarantined > 0) how.insert(how.begin(), fmt::format("quarantined {}", state.quarantined));
+  ProgressLines lines;
+  lines.where = fitting({percent, bar >= kNarrowestBar ? bar_of(share, bar) : "", rest}, width);
+  lines.how = fitting(how, width);
+  return lines;
 }
 
-Progress::Progress(Style style, int descriptor) : style_(resolve(style, descriptor)), descriptor_(descriptor) {}
+Progress::Progress(Style style, int descriptor)
+    : style_(resolve(style, descriptor)), descriptor_(descriptor) {}
 
 int Progress::width() const {
   if (style_ != Style::kTerminal) return kPlainWidth;
@@ -93,35 +124,57 @@ void Progress::write(const std::string& text) const {
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return;
     done += static_cast<std::size_t>(count);
   }
+}
+
+bool Progress::due(const ProgressState& state, double now) const {
+  const double passed = now - last_s_;
+  if (style_ == Style::kTerminal) return passed >= kTerminalSeconds;
+  if (passed < kPlainSeconds) return false;
+  // A log of a run over hours should not have a line for each of its seconds.
+  const bool further =
+      static_cast<double>(state.steps - last_steps_) >= 0.01 * static_cast<double>(state.total_steps);
+  return lines_ < kFrequentLines || further || passed >= kPlainPatience;
+}
+
+void Progress::draw(const ProgressState& state) {
+  if (style_ == Style::kTerminal) {
+    const ProgressLines lines = progress_lines(state, width());
+    write(std::string(drawn_ ? kErase : "") + lines.where + "\n" + lines.how + "\n");
+    drawn_ = true;
+  } else {
+    const ProgressLines lines = progress_lines(state, kPlainWidth / 2);
+    write(lines.where + "  " + lines.how + "\n");
+  }
+  last_steps_ = state.steps;
+  ++lines_;
+  pending_.reset();
 }
 
 void Progress::show(const ProgressState& state) {
   if (style_ == Style::kQuiet || finished_) return;
   pending_ = state;
   const double now = steady_seconds();
-  if (now - last_s_ < (style_ == Style::kTerminal ? kTerminalSeconds : kPlainSeconds)) return;
+  if (!due(state, now)) return;
   last_s_ = now;
-  const std::string line = progress_line(state, width());
-  write(style_ == Style::kTerminal ? "\r\x1b[K" + line : line + "\n");
-  drawn_ = true;
-  pending_.reset();
+  draw(state);
 }
 
 void Progress::note(const std::string& line) {
   if (style_ == Style::kQuiet) return;
-  write((drawn_ && !finished_ && style_ == Style::kTerminal ? "\r\x1b[K" : "") + line + "\n");
+  write(std::string(drawn_ && !finished_ ? kErase : "") + line + "\n");
+  drawn_ = false;
 }
 
 void Progress::finish() {
   if (finished_) return;
+  if (pending_ && style_ != Style::kQuiet) {
+    draw(*pending_);
+  }
   finished_ = true;
-  if (style_ == Style::kQuiet) return;
-  std::string text;
-  if (pending_) text = (style_ == Style::kTerminal ? "\r\x1b[K" : "") + progress_line(*pending_, width());
-  if (pending_ || (drawn_ && style_ == Style::kTerminal)) write(text + "\n");
 }
 
 }  // namespace millrace

@@ -1,7 +1,9 @@
-// What a person sees while a run goes on: one line redrawn in place on a terminal, plain lines elsewhere. All on
-// standard error, because standard output may hold JSON.
+// What a person sees while a run goes on: two lines redrawn in place on a terminal, plain lines elsewhere.
+// All on standard error, because standard output may hold JSON.
 //
-// Thread safety: thread-compatible; one thread at a time for each object.
+// Invariant: the cursor rests at the start of the line below the display and no mode of the terminal is
+// changed, so it is left clean however the process ends. There are no colours, so nothing for NO_COLOR to
+// take away. Thread safety: thread-compatible; one thread at a time for each object.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +25,29 @@ struct ProgressState {
 
 /// "1.23M" for 1234567; four significant digits at most.
 [[nodiscard]] std::string short_number(double value);
-/// "1:02:03", "2:03" or "3.4 s".
+/// "1:02:03", "2:03" or "3.4 s"; "?" if negative or not finite.
 [[nodiscard]] std::string short_duration(double seconds);
-/// One line of at most `width` columns; the bar takes what is left.
-[[nodiscard]] std::string progress_line(const ProgressState& state, int width);
+/// Where the run is (share, bar, steps, rate, time left) and how it does (returns, exploration, loss,
+/// instances in quarantine), each in at most `width` columns of ASCII: what does not fit is left out whole,
+/// from the end.
+struct ProgressLines {
+  std::string where;
+  std::string how;
+};
+[[nodiscard]] ProgressLines progress_lines(const ProgressState& state, int width);
 
 class Progress {
  public:
   enum class Style { kAuto, kTerminal, kPlain, kQuiet };
-  /// kAuto: a terminal's line if `descriptor` is a terminal that can redraw one, else plain lines.
+  /// kAuto: a terminal's display if `descriptor` is a terminal that can redraw one (TERM is set and not
+  /// "dumb"), else plain lines.
   explicit Progress(Style style, int descriptor = 2);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress() { finish(); }
 
-  /// Shows the state, at most ten times a second on a terminal, once a second elsewhere.
+  /// Shows the state: at most ten times a second on a terminal; elsewhere at most once a second and, after
+  /// the first ten lines, at each further percent or half minute.
   void show(const ProgressState& state);
   /// Shows a line that stays.
   void note(const std::string& line);
@@ -47,11 +57,15 @@ class Progress {
  private:
   void write(const std::string& text) const;
   [[nodiscard]] int width() const;
+  [[nodiscard]] bool due(const ProgressState& state, double now) const;
+  void draw(const ProgressState& state);
 
   Style style_;
   int descriptor_;
   double last_s_ = -1e9;
-  bool drawn_ = false;
+  std::uint64_t last_steps_ = 0;
+  int lines_ = 0;       // shown so far
+  bool drawn_ = false;  // the two lines above the cursor are the display
   bool finished_ = false;
   std::optional<ProgressState> pending_;
 };

@@ -1,6 +1,8 @@
 // The folder of a run, and where in it each thing lies.
 //
-// Thread safety: a plain value; creation is safe against other processes.
+// Invariant: while a RunFolder lives, no other one has the same folder, in this process or another (an
+// advisory lock on the folder, which the system drops when a process ends, however it ends). Thread safety:
+// immutable after construction; creation is safe against other threads and processes.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +15,21 @@ namespace millrace {
 
 class RunFolder {
  public:
-  /// Makes `{root}/{env}__{experiment}__{seed}__{YYYYMMDD-HHMMSS}`, with -2, -3 … behind it where that exists. Throws
-  /// UserError if it cannot be made.
-  static RunFolder create(const std::filesystem::path& root, std::string_view env_id, std::string_view experiment,
-                          std::uint64_t seed);
-  /// Makes just this folder. Throws UserError if it holds anything already, or cannot be made.
+  /// Makes `{root}/{env}__{experiment}__{seed}__{YYYYMMDD-HHMMSS}` (local time), with -2, -3 … behind it
+  /// where that exists, also when several processes start within one second. Throws UserError if it cannot be
+  /// made.
+  static RunFolder create(const std::filesystem::path& root, std::string_view env_id,
+                          std::string_view experiment, std::uint64_t seed);
+  /// Makes just this folder. Throws UserError if it holds anything already, or cannot be made or written.
   static RunFolder at(const std::filesystem::path& path);
-  /// A run to go on with. Throws UserError if it is no folder or cannot be written.
+  /// A run to go on with; temporary files that a killed process left are removed. Throws UserError if it is
+  /// no folder, cannot be written, or is still in use (after waiting for a second).
   static RunFolder existing(const std::filesystem::path& path);
+
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder& operator=(RunFolder&&) = delete;
+  RunFolder(const RunFolder&) = delete;
+  ~RunFolder();
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::filesystem::path config() const { return path_ / "config.toml"; }
@@ -32,7 +41,10 @@ class RunFolder {
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  [[nodiscard]] bool lock();
+
   std::filesystem::path path_;
+  int lock_ = -1;  // descriptor of the folder itself
 };
 
 }  // namespace millrace

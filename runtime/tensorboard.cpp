@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <chrono>
+#include <system_error>
 
 namespace millrace {
 namespace {
@@ -25,7 +28,8 @@ constexpr std::array<std::uint32_t, 256> kCrcTable = make_crc_table();
 /// TFRecord stores checksums rotated and offset, so that a checksum of checksums stays useful.
 std::uint32_t masked(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u; }
 
-// Protobuf wire format: key = field number * 8 + type (0 varint, 1 eight bytes, 2 length-delimited, 5 four bytes).
+// Protobuf wire format: key = field number * 8 + type (0 varint, 1 eight bytes, 2 length-delimited, 5 four
+// bytes).
 void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7Fu) | 0x80u);
   out += static_cast<char>(value);
@@ -53,14 +57,29 @@ std::string event_head(std::uint64_t step) {
   return event;
 }
 
+constexpr std::string_view kEventFile = "events.out.tfevents.";
+
+/// The time in the name of an event file, 0 for other files.
+std::int64_t time_in_name(const std::string& name) {
+  std::int64_t time = 0;
+  if (name.starts_with(kEventFile)) {
+    std::from_chars(name.data() + kEventFile.size(), name.data() + name.size(), time);
+  }
+  return time;
+}
+
+/// Viewers read the files of a folder in the order of their names, so a new one's time is later than all
+/// others', also when a run is resumed within the second or on a machine whose clock is behind.
 std::filesystem::path event_file(const std::filesystem::path& folder) {
   char host[256] = "host";
   ::gethostname(host, sizeof(host) - 1);
-  const std::string name =
-      fmt::format("events.out.tfevents.{}.{}.{}", static_cast<std::int64_t>(unix_seconds()), host, ::getpid());
-  std::filesystem::path path = folder / name;
-  for (int n = 1; std::filesystem::exists(path); ++n) path = folder / fmt::format("{}.{}", name, n);
-  return path;
+  auto time = static_cast<std::int64_t>(unix_seconds());
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    time = std::max(time, time_in_name(entry->path().filename().string()) + 1);
+  }
+  return folder / fmt::format("{}{:010}.{}.{}", kEventFile, time, host, ::getpid());
 }
 
 }  // namespace
@@ -71,7 +90,8 @@ std::uint32_t crc32c(std::string_view data) {
   return ~crc;
 }
 
-TensorboardWriter::TensorboardWriter(const std::filesystem::path& folder, std::optional<std::uint64_t> resumed_step)
+TensorboardWriter::TensorboardWriter(const std::filesystem::path& folder,
+                                     std::optional<std::uint64_t> resumed_step)
     : file_(event_file(folder), OutputFile::Mode::kCreate) {
   std::string version = event_head(0);
   put_text(version, '\x1A', "brain.Event:2");  // Event.file_version = 3

@@ -1,5 +1,5 @@
-// Scalars as TensorBoard event files: records framed as in TFRecord (length, masked CRC-32C, data, masked CRC-32C),
-// each one protobuf message `Event`.
+// Scalars as TensorBoard event files: records framed as in TFRecord (length, masked CRC-32C, data, masked
+// CRC-32C), each one protobuf message `Event`.
 //
 // Thread safety: thread-compatible; one thread at a time for each object.
 #pragma once
@@ -19,9 +19,11 @@ namespace millrace {
 
 class TensorboardWriter {
  public:
-  /// Makes a new event file in `folder`. With `resumed_step`, viewers forget what older files have from that step on.
+  /// Makes a new event file in `folder`. With `resumed_step`, viewers forget what older files have behind
+  /// that step. Throws RunError.
   TensorboardWriter(const std::filesystem::path& folder, std::optional<std::uint64_t> resumed_step);
 
+  /// A value that is not finite is written as it is; viewers mark it.
   void scalar(std::string_view tag, std::uint64_t step, double value);
   /// Throws RunError.
   void flush() { file_.flush(); }
