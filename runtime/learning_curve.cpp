@@ -95,7 +95,7 @@ std::string script(const Picture& picture, std::string_view terminal, std::strin
   return fmt::format(
              "set encoding utf8\nset terminal {}\nset title {}\nset xlabel 'environment steps'\nset ylabel "
              "{}\n"
-             "set format x '%g{}'\nset format y '%g'\nset grid\n{}\n",
+             "set format x '%g{}'\nset format y '%g'\nset offsets graph 0, 0, graph 0.05, graph 0.05\n{}\n",
              terminal, gnuplot_string(shortened(picture.title)), gnuplot_string(shortened(picture.y_label)),
              unit.name, extra) +
          plots + "\n" + data;
@@ -163,7 +163,7 @@ void add_interquartile_means(Picture& picture) {
 std::optional<std::string> draw_svg(const Picture& picture, const std::filesystem::path& path) {
   const std::string input =
       script(picture, "svg noenhanced size 900,540 dynamic background rgb 'white' font 'sans-serif,14'",
-             "set key outside bottom center horizontal");
+             "set key outside bottom center horizontal\nset grid");
   if (input.empty()) return "there are no points to draw";
   const GnuplotResult result = run_gnuplot(input);
   if (result.problem) return result.problem;
