@@ -50,8 +50,8 @@ class CommandLine {
     options_.parse_positional("words");
   }
   void flag(const std::string& option, const std::string& help) { options_.add_options()(option, help); }
-  void value(const std::string& option, const std::string& help, const std::string& placeholder) {
-    options_.add_options()(option, help, cxxopts::value<Words>(), placeholder);
+  void value(const std::string& option, const std::string& help, const std::string& value_name) {
+    options_.add_options()(option, help, cxxopts::value<Words>(), value_name);
   }
 
   /// False if only the help was wanted.
