@@ -19,13 +19,13 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// The mean of what is left when the lowest and the highest floor(n / 4) of the n values are cut off, which is
-/// `scipy.stats.trim_mean(values, 0.25)`. NaN for no values, or when one of them is NaN.
+/// The mean of what is left when the lowest and the highest floor(n / 4) of the n values are cut off, which
+/// is `scipy.stats.trim_mean(values, 0.25)`. NaN for no values, or when one of them is NaN.
 [[nodiscard]] double interquartile_mean(std::span<const double> values);
 
 /// The 95 % percentile bootstrap interval of `interquartile_mean(values)`: kBootstrapResamples resamples with
-/// replacement; the 2.5 % and 97.5 % quantiles, linearly interpolated. The generator's seed is fixed, so equal
-/// values in equal order give equal bits on every machine. One value is its own interval. NaN as above.
+/// replacement; the 2.5 % and 97.5 % quantiles, linearly interpolated. The generator's seed is fixed, so
+/// equal values in equal order give equal bits on every machine. One value is its own interval. NaN as above.
 [[nodiscard]] Interval bootstrap_interval95(std::span<const double> values);
 
 }  // namespace millrace
