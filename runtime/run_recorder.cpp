@@ -142,6 +142,7 @@ void RunRecorder::on_offence(const OffendingState& offence) {
 
 void RunRecorder::on_checkpoint(Checkpoint&& checkpoint, const Progression& at, std::optional<double> score,
                                 bool final) {
+  metrics_.flush();  // a checkpoint's rows are in the files before it is, so that a resumed run has no holes
   checkpoints_.submit(std::move(checkpoint), at.steps, score,
                       final ? CheckpointWriter::Keep::kAlways : CheckpointWriter::Keep::kIfTimely);
 }
