@@ -33,7 +33,7 @@ ExperimentConfig configuration(const Options& options) {
   const auto resolve = [](const std::string& id) { return parameter_fields(id); };
   ExperimentConfig config;
   if (!options.config.empty()) {
-    config = load_config(options.config, {}, resolve);
+    config = load_config(options.config, options.overrides, resolve);
   } else {
     std::string hidden;
     for (const int width : options.hidden) hidden += (hidden.empty() ? "" : ", ") + std::to_string(width);

@@ -42,7 +42,9 @@ std::optional<Options> parse_options(int argc, char** argv, const char* name) {
       "device", "cpu", text("cpu"))("threads", "workers", text("1"))(
       "isa", "auto, reference, baseline, avx2, avx512", text("auto"))("repeats", "7 to 1000", text("9"))(
       "hidden", "widths of the hidden layers, as 64,64", text("64,64"))(
-      "config", "bench_train: an experiment file", text(""))("json", "one line of JSON")("h,help", "this text");
+      "config", "bench_train, bench_rollout: an experiment file", text(""))(
+      "set", "with --config: key.path=value, as often as wanted", cxxopts::value<std::vector<std::string>>())(
+      "json", "one line of JSON")("h,help", "this text");
   Options result;
   try {
     const auto parsed = options.parse(argc, argv);
@@ -61,6 +63,8 @@ std::optional<Options> parse_options(int argc, char** argv, const char* name) {
     result.isa = isa_named(get("isa"));
     result.repeats = integer("repeats", get("repeats"), 7, 1000);
     result.config = get("config");
+    if (parsed.count("set") > 0) result.overrides = parsed["set"].as<std::vector<std::string>>();
+    if (!result.overrides.empty() && result.config.empty()) throw UserError("--set needs --config.");
     result.json = parsed.count("json") > 0;
     result.hidden.clear();
     const std::string widths = get("hidden");

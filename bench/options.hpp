@@ -18,7 +18,8 @@ struct Options {
   int repeats = 9;
   bool json = false;
   std::vector<int> hidden = {64, 64};
-  std::string config;  ///< bench_train: an experiment file
+  std::string config;                  ///< bench_train, bench_rollout: an experiment file
+  std::vector<std::string> overrides;  ///< "key.path=value", as rl_run train takes them
 };
 
 /// nullopt if only the help was wanted. A mistake is a UserError.

@@ -62,6 +62,25 @@ inline constexpr int kWidth = 4;
 using F = float __attribute__((vector_size(kWidth * 4)));
 using I = std::int32_t __attribute__((vector_size(kWidth * 4)));
 using U = std::uint32_t __attribute__((vector_size(kWidth * 4)));
+// The same at any address of four bytes, over any type. (g++ copies a vector through memcpy in halves, by way of the
+// stack; the whole-vector load that follows then waits for both stores.)
+using AnyF = float __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+using AnyI = std::int32_t __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+using AnyU = std::uint32_t __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+template <class T>
+struct AnyOf;
+template <>
+struct AnyOf<float> {
+  using type = AnyF;
+};
+template <>
+struct AnyOf<std::int32_t> {
+  using type = AnyI;
+};
+template <>
+struct AnyOf<std::uint32_t> {
+  using type = AnyU;
+};
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 using M = __mmask16;
 #else
@@ -85,12 +104,11 @@ struct LanesOf {
   // x - 0 is x for every x, so this is a plain broadcast (0 + x is not: it turns -0 into 0).
   MILLRACE_FN LanesOf(T scalar) : v(scalar - V{}) {}
 
-  [[nodiscard]] MILLRACE_FN static LanesOf load(const T* p) {
-    LanesOf r;
-    std::memcpy(&r.v, p, sizeof(V));
-    return r;
+  /// From and to kWidth words in a row, whatever their type.
+  [[nodiscard]] MILLRACE_FN static LanesOf load(const void* p) {
+    return (V)(*static_cast<const typename native::AnyOf<T>::type*>(p));
   }
-  MILLRACE_FN void store(T* p) const { std::memcpy(p, &v, sizeof(V)); }
+  MILLRACE_FN void store(void* p) const { *static_cast<typename native::AnyOf<T>::type*>(p) = v; }
 
   friend MILLRACE_FN LanesOf operator+(LanesOf a, LanesOf b) { return a.v + b.v; }
   friend MILLRACE_FN LanesOf operator-(LanesOf a, LanesOf b) { return a.v - b.v; }

@@ -11,13 +11,21 @@ inline namespace MILLRACE_ISA {
 
 template <class Lane, class Word>
 MILLRACE_FN Lane load_lane(const Word* p) {
-  Lane lane;
-  std::memcpy(&lane, p, sizeof(Lane));
-  return lane;
+  if constexpr (sizeof(Lane) == sizeof(std::uint32_t)) {
+    Lane lane;
+    std::memcpy(&lane, p, sizeof(Lane));
+    return lane;
+  } else {
+    return Lane::load(p);
+  }
 }
 template <class Lane, class Word>
 MILLRACE_FN void store_lane(Word* p, Lane lane) {
-  std::memcpy(p, &lane, sizeof(Lane));
+  if constexpr (sizeof(Lane) == sizeof(std::uint32_t)) {
+    std::memcpy(p, &lane, sizeof(Lane));
+  } else {
+    lane.store(p);
+  }
 }
 
 /// The vector machine where E is written for both, and vectors are wanted; else one instance at a time.
