@@ -333,17 +333,19 @@ struct EnvironmentTraits {
     }
   }
 
-  /// Which words of State are floats: bit w of the result. Only the first 64 words can be told; the rest count as
-  /// integers.
-  static constexpr std::uint64_t float_words() {
-    std::uint64_t mask = 0;
-    std::apply([&](const auto&... f) { ((mask |= field_words(f)), ...); }, E::state_fields);
-    return mask;
+  /// Which words of State are floats.
+  struct FloatWords {
+    bool word[static_cast<std::size_t>(state_words)] = {};
+  };
+  static constexpr FloatWords float_words() {
+    FloatWords floats;
+    std::apply([&](const auto&... f) { (mark_words(f, floats), ...); }, E::state_fields);
+    return floats;
   }
 
  private:
   template <class Member>
-  static constexpr std::uint64_t field_words(const Field<State, Member>& f) {
+  static constexpr void mark_words(const Field<State, Member>& f, FloatWords& floats) {
     using Word = std::remove_all_extents_t<Member>;
     if constexpr (std::is_same_v<Word, float>) {
       State state{};
@@ -353,13 +355,9 @@ struct EnvironmentTraits {
         state.*(f.member) = 1.0f;
       }
       const auto words = std::bit_cast<StateWords>(state);
-      std::uint64_t mask = 0;
-      for (int w = 0; w < state_words && w < 64; ++w) {
-        if (words.word[w] != 0) mask |= std::uint64_t{1} << w;
+      for (int w = 0; w < state_words; ++w) {
+        if (words.word[w] != 0) floats.word[w] = true;
       }
-      return mask;
-    } else {
-      return 0;
     }
   }
 };

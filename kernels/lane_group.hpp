@@ -161,9 +161,9 @@ class LaneGroup {
   }
   template <class Visit>
   MILLRACE_FN void for_each_real(const Result& result, Visit visit) const {
-    constexpr std::uint64_t floats = Traits::float_words();
-    for (int w = 0; w < kStateWords && w < 64; ++w) {
-      if (((floats >> w) & 1u) != 0) visit(as_real(word(w)));
+    constexpr typename Traits::FloatWords kFloats = Traits::float_words();
+    for (int w = 0; w < kStateWords; ++w) {
+      if (kFloats.word[w]) visit(as_real(word(w)));
     }
     for (int a = 0; a < kAgents; ++a) {
       if (a > 0) visit(result.outcome.reward[a]);

@@ -16,7 +16,7 @@ namespace millrace {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
-  throw RunError(fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(error)));
+  throw RunError(fmt::format("cannot write {}: {}.", path.string(), std::generic_category().message(error)));
 }
 
 int open_flags(OutputFile::Mode mode) {

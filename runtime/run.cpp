@@ -152,12 +152,13 @@ RunSummary train(const ExperimentConfig& config, const RunOptions& options, cons
 RunSummary resume(const std::filesystem::path& run, const std::vector<std::string>& overrides,
                   const RunOptions& options, const std::atomic<bool>& interrupt) {
   std::vector<SkippedCheckpoint> skipped;
+  // Once to find the folder, and again when it is ours: until then another process may go on with the run.
+  const RunFolder folder = RunFolder::existing(run_folder_of(resolve_checkpoint(run).path));
   const FoundCheckpoint found = resolve_checkpoint(run, &skipped);
   warn_skipped(skipped);
   const ExperimentConfig config = config_of(found, overrides);
   const std::uint64_t step = found.checkpoint.get_scalar<std::uint64_t>("progress.steps");
   Workshop workshop(config);
-  const RunFolder folder = RunFolder::existing(run_folder_of(found.path));
   RunRecorder recorder(config, workshop.environment, folder, options, step);
   Trainer trainer(config, workshop.environment, *workshop.cell, recorder, interrupt, options.process_age_s);
   trainer.resume(found.checkpoint);

@@ -17,7 +17,6 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
 constexpr const char* kUsage =
     "rl_run trains Q-learning on thousands of environments at once.\n\n"
     "  rl_run train CONFIG [key.path=value...]   train from an experiment file\n"
@@ -214,7 +213,7 @@ int run_command_line(const std::vector<std::string>& words) {
     return kExitDone;
   }
   if (command == "--version") {
-    fmt::print("rl_run {}\n", kVersion);
+    fmt::print("rl_run {}\n", MILLRACE_VERSION);
     return kExitDone;
   }
   if (command == "train") return train_command(rest);

@@ -171,7 +171,7 @@ TEST_F(RunFolderTest, AtomicWriteNamesPathAndReason) {
     write_text_atomically(path, "text");
     FAIL() << "wrote into a folder that is not there";
   } catch (const RunError& error) {
-    EXPECT_EQ(std::string(error.what()), "cannot write " + path.string() + ": No such file or directory");
+    EXPECT_EQ(std::string(error.what()), "cannot write " + path.string() + ": No such file or directory.");
   }
 }
 
@@ -208,7 +208,7 @@ TEST_F(RunFolderTest, AnOutputFileOnAFullDeviceSaysSo) {
     file.flush();
     FAIL() << "the full device took it";
   } catch (const RunError& error) {
-    EXPECT_EQ(std::string(error.what()), "cannot write /dev/full: No space left on device");
+    EXPECT_EQ(std::string(error.what()), "cannot write /dev/full: No space left on device.");
   }
   EXPECT_EQ(file.buffer(), "text");
 }
