@@ -9,7 +9,8 @@
 
 #include "kernels/forward.hpp"
 #include "kernels/learner_kernels.hpp"
-#include "kernels/shuffle.hpp"
+#include "kernels/optimiser_rules.hpp"
+#include "kernels/shards.hpp"
 
 namespace millrace {
 inline namespace MILLRACE_ISA {
@@ -87,15 +88,15 @@ struct Tile {
 };
 
 /// Fetches samples [first, first + tile.count) of the shard's shuffled order.
-static void gather(const GradientArguments& args, const ShuffleKey& shuffle, int first_instance, int instances,
-                   std::uint32_t first, Tile& tile, float* input) {
+static void gather(const GradientArguments& args, const ShardPart& part, std::uint32_t first, Tile& tile,
+                   float* input) {
   const TrajectoryLayout& t = args.trajectory_layout;
   alignas(64) std::uint32_t place[kTile];
   for (int s = 0; s < tile.columns; s += native::kWidth) {
     for (int l = 0; l < native::kWidth; ++l) {
-      place[s + l] = std::min(first + static_cast<std::uint32_t>(s + l), shuffle.n - 1);
+      place[s + l] = std::min(first + static_cast<std::uint32_t>(s + l), part.order.n - 1);
     }
-    shuffled(shuffle, WordLanes::load(place + s)).store(place + s);
+    shuffled(part.order, WordLanes::load(place + s)).store(place + s);
   }
   const int size = args.network->inputs;
   for (int s = 0; s < tile.columns; ++s) {
@@ -105,10 +106,7 @@ static void gather(const GradientArguments& args, const ShuffleKey& shuffle, int
       tile.target[s] = tile.weight[s] = 0.0f;
       continue;
     }
-    const std::uint32_t row = place[s] / static_cast<std::uint32_t>(instances);
-    const int instance = first_instance + static_cast<int>(place[s] % static_cast<std::uint32_t>(instances));
-    const int step = static_cast<int>(row) / t.agents;
-    const int agent = static_cast<int>(row) % t.agents;
+    const auto [step, agent, instance] = sample_place(part, t.agents, place[s]);
     const std::uint32_t* observation = args.trajectory + t.observation(step, agent) + instance;
     float sum = 0.0f;
     if (args.is_image) {
@@ -363,16 +361,9 @@ static void join_chains(const Network& network, const Workspace& work, float* gr
   }
 }
 
-/// First of the instances of `shard`.
-static std::int64_t shard_begin(const GradientArguments& args, std::int64_t shard) {
-  return shard * args.instances / args.num_shards;
-}
-static std::int64_t shard_samples(const GradientArguments& args, int shard) {
-  return (shard_begin(args, shard + 1) - shard_begin(args, shard)) * args.trajectory_layout.num_steps *
-         args.trajectory_layout.agents;
-}
-static std::int64_t minibatch_begin(const GradientArguments& args, std::int64_t samples, std::int64_t minibatch) {
-  return minibatch * samples / args.num_minibatches;
+static Shards shards_of(const GradientArguments& args) {
+  return {args.instances, args.num_shards, args.num_minibatches,
+          args.trajectory_layout.num_steps * args.trajectory_layout.agents};
 }
 
 static void gradient(const GradientArguments& args, int shard, void* scratch) {
@@ -382,35 +373,23 @@ static void gradient(const GradientArguments& args, int shard, void* scratch) {
   float* result = args.gradients + static_cast<std::size_t>(shard) * network.parameters;
   ShardSums sums{};
 
-  std::int64_t minibatch_samples = 0;
-  for (int s = 0; s < args.num_shards; ++s) {
-    const std::int64_t samples = shard_samples(args, s);
-    minibatch_samples += minibatch_begin(args, samples, args.minibatch + 1) - minibatch_begin(args, samples, args.minibatch);
-  }
-  const float scale = 1.0f / static_cast<float>(minibatch_samples);
-  const std::int64_t samples = shard_samples(args, shard);
-  const std::int64_t begin = minibatch_begin(args, samples, args.minibatch);
-  const std::int64_t end = minibatch_begin(args, samples, args.minibatch + 1);
-  const int first_instance = static_cast<int>(shard_begin(args, shard));
-  const int instances = static_cast<int>(shard_begin(args, shard + 1)) - first_instance;
-  if (begin == end) std::memset(result, 0, network.parameters * sizeof(float));
-  if (samples > 0) {
-    const ShuffleKey shuffle = make_shuffle(args.key, static_cast<std::uint32_t>(shard), args.iteration, args.epoch,
-                                            static_cast<std::uint32_t>(samples));
-    Tile tile;
-    for (std::int64_t first = begin; first < end; first += kTile) {
-      tile.count = static_cast<int>(std::min<std::int64_t>(kTile, end - first));
-      tile.columns = rounded(tile.count);
-      gather(args, shuffle, first_instance, instances, static_cast<std::uint32_t>(first), tile, work.input);
-      const float* x = work.input;
-      for (int l = 0; l < network.num_layers; ++l) {
-        forward_layer(network.layers[l], args.parameters, x, tile.columns, work.activation[l], work.normal[l],
-                      work.inverse[l]);
-        x = work.activation[l];
-      }
-      compare(network, tile, x, scale, work.delta, sums);
-      backward(network, args.parameters, tile, first == begin, work, result);
+  const Shards shards = shards_of(args);
+  const float scale = 1.0f / static_cast<float>(shards.minibatch_samples(args.minibatch));
+  const ShardPart part = shard_part(shards, shard, args.minibatch, args.key, args.iteration, args.epoch);
+  if (part.begin == part.end) std::memset(result, 0, network.parameters * sizeof(float));
+  Tile tile;
+  for (std::int64_t first = part.begin; first < part.end; first += kTile) {
+    tile.count = static_cast<int>(std::min<std::int64_t>(kTile, part.end - first));
+    tile.columns = rounded(tile.count);
+    gather(args, part, static_cast<std::uint32_t>(first), tile, work.input);
+    const float* x = work.input;
+    for (int l = 0; l < network.num_layers; ++l) {
+      forward_layer(network.layers[l], args.parameters, x, tile.columns, work.activation[l], work.normal[l],
+                    work.inverse[l]);
+      x = work.activation[l];
     }
+    compare(network, tile, x, scale, work.delta, sums);
+    backward(network, args.parameters, tile, first == part.begin, work, result);
   }
   join_chains(network, work, result);
   args.sums[shard] = sums;
@@ -440,37 +419,21 @@ static void reduce(const ReduceArguments& args, int first_chunk, int last_chunk)
 
 static void update(const UpdateArguments& args, int first_chunk, int last_chunk) {
   const OptimiserStep& step = args.step;
-  float clip = 1.0f;
-  if (step.max_norm > 0.0f) {
-    double squared = 0.0;
-    for (std::size_t c = 0; c * kChunkFloats < args.parameters; ++c) squared += args.squared_norms[c];
-    const float norm = __builtin_sqrtf(static_cast<float>(squared));
-    if (norm > step.max_norm) clip = step.max_norm / norm;
-  }
+  double squared = 0.0;
+  for (std::size_t c = 0; c * kChunkFloats < args.parameters; ++c) squared += args.squared_norms[c];
+  const float clip = clip_factor(step, squared);
   const std::size_t begin = static_cast<std::size_t>(first_chunk) * kChunkFloats;
   const std::size_t end = std::min(args.parameters, static_cast<std::size_t>(last_chunk) * kChunkFloats);
   for (std::size_t i = begin; i < end; i += native::kWidth) {
-    const RealLanes g = RealLanes::load(args.gradient + i) * clip;
-    RealLanes change;
-    if (step.kind == Optimiser::kSgd) {
-      const RealLanes mean = RealLanes::load(args.mean + i) * step.beta1 + g;
-      mean.store(args.mean + i);
-      change = mean;
-    } else {
-      const RealLanes mean = RealLanes::load(args.mean + i) * step.beta1 + g * (1.0f - step.beta1);
-      const RealLanes square = RealLanes::load(args.square + i) * step.beta2 + g * g * (1.0f - step.beta2);
-      mean.store(args.mean + i);
-      square.store(args.square + i);
-      change = mean * step.mean_scale;
-      const bool adaptive = step.kind == Optimiser::kAdam || step.rectification > 0.0f;
-      if (adaptive) change = change / (square_root(square * step.square_scale) + step.epsilon);
-      if (step.kind == Optimiser::kRadam && adaptive) change = change * step.rectification;
-    }
-    const RealLanes weight = RealLanes::load(args.weights + i) - change * step.learning_rate;
-    weight.store(args.weights + i);
+    const Parameter<RealLanes> p =
+        updated(step, {RealLanes::load(args.weights + i), RealLanes::load(args.mean + i),
+                       RealLanes::load(args.square + i)},
+                RealLanes::load(args.gradient + i) * clip);
+    p.weight.store(args.weights + i);
+    p.mean.store(args.mean + i);
+    p.square.store(args.square + i);
     if (args.average != nullptr) {
-      const RealLanes average = RealLanes::load(args.average + i);
-      (average + (weight - average) * (1.0f - step.average_decay)).store(args.average + i);
+      averaged(step, RealLanes::load(args.average + i), p.weight).store(args.average + i);
     }
   }
 }

@@ -12,7 +12,7 @@
 #include "kernels/environment_kernels.hpp"
 #include "kernels/forward.hpp"
 #include "kernels/lane_group.hpp"
-#include "kernels/returns.hpp"
+#include "kernels/rollout_rules.hpp"
 
 namespace millrace {
 inline namespace MILLRACE_ISA {
@@ -47,7 +47,7 @@ class Stepper {
     for (int lane = first_group * kGroup; lane < last_group * kGroup; lane += M::width) {
       const Group group = at(args, lane);
       for (int a = 0; a < kAgents; ++a) {
-        store_observation(args.observations + observation_row(args, a) + lane, args.layout.stride, group.observe(a));
+        store_observation<E>(args.observations + observation_row(args, a) + lane, args.layout.stride, group.observe(a));
       }
     }
   }
@@ -117,7 +117,7 @@ class Stepper {
       group.step(actions, result);
       if (!kLean && args.final_observations != nullptr) {
         for (int a = 0; a < kAgents; ++a) {
-          store_observation(args.final_observations + observation_row(args, a) + lane, stride,
+          store_observation<E>(args.final_observations + observation_row(args, a) + lane, stride,
                             result.final_observation[a]);
         }
       }
@@ -126,13 +126,13 @@ class Stepper {
         for (int a = 0; a < kAgents; ++a) result.final_observation[a] = group.observe(a);
       }
       for (int a = 0; a < kAgents; ++a) {
-        store_observation(observations + static_cast<std::size_t>(a) * kObservationWords * stride, stride,
+        store_observation<E>(observations + static_cast<std::size_t>(a) * kObservationWords * stride, stride,
                           result.final_observation[a]);
         if (!kLean && args.rewards != nullptr) {
           store_lane(args.rewards + static_cast<std::size_t>(a) * stride + lane, result.outcome.reward[a]);
         }
       }
-      if (!kLean && args.flags != nullptr) store_lane(args.flags + lane, flags_of(result));
+      if (!kLean && args.flags != nullptr) store_lane(args.flags + lane, flags_of<M>(result));
     }
     group.save();
   }
@@ -140,31 +140,6 @@ class Stepper {
   static std::size_t observation_row(const StepArguments& args, int agent) {
     return static_cast<std::size_t>(agent) * kObservationWords * args.layout.stride;
   }
-  static MILLRACE_FN void store_observation(std::uint32_t* place, int stride, const Observation& observation) {
-    for (int i = 0; i < kObservationWords; ++i) {
-      if constexpr (E::Observation::is_image) {
-        store_lane(place + static_cast<std::size_t>(i) * stride, observation.bits[i]);
-      } else {
-        store_lane(place + static_cast<std::size_t>(i) * stride, observation.values[i]);
-      }
-    }
-  }
-  /// The network's inputs: pixels are 0 or 1.
-  static MILLRACE_FN void store_inputs(float* x, const Observation& observation) {
-    for (int i = 0; i < E::Observation::size; ++i) {
-      if constexpr (E::Observation::is_image) {
-        x[static_cast<std::size_t>(i) * kTile] = ((observation.bits[i >> 5] >> (i & 31)) & 1u) != 0 ? 1.0f : 0.0f;
-      } else {
-        store_lane(x + static_cast<std::size_t>(i) * kTile, observation.values[i]);
-      }
-    }
-  }
-  static MILLRACE_FN Word flags_of(const typename Group::Result& result) {
-    return select(result.outcome.terminated, Word(kTerminated), Word(0u)) |
-           select(result.truncated, Word(kTruncated), Word(0u)) |
-           select(result.quarantined, Word(kQuarantined), Word(0u));
-  }
-
   static MILLRACE_FN void random_actions(const Group& group, std::uint64_t key, int num_actions,
                                          Action (&actions)[kAgents]) {
     for (int a = 0; a < kAgents; ++a) {
@@ -196,51 +171,6 @@ class Stepper {
     }
   }
 
-  struct Greedy {
-    Integer action;
-    Real value;
-  };
-  /// argmax and max over the rows of q [num_actions][kTile]; the first of equal ones.
-  static MILLRACE_FN Greedy greedy(const float* q, int num_actions) {
-    Greedy best{Integer(0), load_lane<Real>(q)};
-    for (int i = 1; i < num_actions; ++i) {
-      const Real value = load_lane<Real>(q + i * kTile);
-      const Mask better = value > best.value;
-      best.value = select(better, value, best.value);
-      best.action = select(better, Integer(i), best.action);
-    }
-    return best;
-  }
-
-  /// Temporally extended epsilon-greedy (Dabney, Ostrovski and Barreto, "Temporally-extended epsilon-greedy
-  /// exploration", 2021): an exploring action is held for a random number of steps.
-  static MILLRACE_FN Integer explore(const RolloutArguments& args, const Group& group, int agent, int lane,
-                                     Integer greedy_action) {
-    const auto block = philox4x32<Word>(group.instance(), group.step_count(), Word(kAction),
-                                        Word(static_cast<std::uint32_t>(agent)), args.key);
-    const Mask exploring = unit_real(block.word0) < load_lane<Real>(args.epsilon + lane);
-    const Integer random = as_integer(multiply_high(block.word1, static_cast<std::uint32_t>(args.num_actions)));
-    if (args.hold_max <= 1) return select(exploring, random, greedy_action);
-    std::uint32_t* action_place = args.instances + args.layout.held_action(agent) + lane;
-    std::uint32_t* steps_place = args.instances + args.layout.held_steps(agent) + lane;
-    const Integer held = load_lane<Integer>(action_place);
-    const Integer left = load_lane<Integer>(steps_place);
-    const Mask holding = left > Integer(0);
-    const Mask starting = exploring & !holding;
-    Integer duration = Integer(1);
-    if (any(starting)) {
-      for (int j = 0; j + 1 < args.hold_max; ++j) {
-        const Mask longer = block.word2 >= Word(args.hold_limits[j]);
-        if (!any(starting & longer)) break;
-        duration = duration + select(longer, Integer(1), Integer(0));
-      }
-    }
-    const Integer action = select(holding, held, select(starting, random, greedy_action));
-    store_lane(action_place, action);
-    store_lane(steps_place, select(holding, left - 1, select(starting, duration - 1, Integer(0))));
-    return action;
-  }
-
   static void rollout_tile(const RolloutArguments& args, int first_lane, int lanes, float* scratch) {
     const TrajectoryLayout& t = args.trajectory_layout;
     const Config& config = *static_cast<const Config*>(args.config);
@@ -254,8 +184,8 @@ class Stepper {
       const Group group = make_group(args, config, first_lane + lane);
       for (int a = 0; a < kAgents; ++a) {
         const Observation observation = group.observe(a);
-        store_observation(args.trajectory + t.observation(0, a) + first_lane + lane, t.stride, observation);
-        store_inputs(inputs + static_cast<std::size_t>(a) * input_floats + lane, observation);
+        store_observation<E>(args.trajectory + t.observation(0, a) + first_lane + lane, t.stride, observation);
+        store_inputs<E>(inputs + static_cast<std::size_t>(a) * input_floats + lane, kTile, observation);
       }
     }
     for (int k = 0; k < t.num_steps; ++k) {
@@ -264,10 +194,10 @@ class Stepper {
                                lanes, work);
         for (int lane = 0; lane < lanes; lane += M::width) {
           const Group group = make_group(args, config, first_lane + lane);
-          const Greedy best = greedy(q + lane, args.num_actions);
+          const Choice<M> best = greedy<M>(q + lane, kTile, args.num_actions);
           store_lane(args.trajectory + t.value(k, a) + first_lane + lane, best.value);
           store_lane(args.trajectory + t.action(k, a) + first_lane + lane,
-                     explore(args, group, a, first_lane + lane, best.action));
+                     explore<M>(args, group.instance(), group.step_count(), a, first_lane + lane, best.action));
         }
       }
       for (int lane = 0; lane < lanes; lane += kGroup) {
@@ -279,9 +209,9 @@ class Stepper {
                              lanes, work);
       for (int lane = 0; lane < lanes; lane += M::width) {
         store_lane(args.trajectory + t.value(t.num_steps, a) + first_lane + lane,
-                   greedy(q + lane, args.num_actions).value);
+                   greedy<M>(q + lane, kTile, args.num_actions).value);
       }
-      returns(args, a, first_lane, lanes);
+      for (int lane = 0; lane < lanes; lane += M::width) store_returns<M>(args, a, first_lane + lane);
     }
   }
 
@@ -311,7 +241,7 @@ class Stepper {
                    select(result.quarantined, Real(0.0f), result.outcome.reward[a]));
         store_lane(args.trajectory + t.final_value(k, a) + place, Real(0.0f));
       }
-      store_lane(args.trajectory + t.flags(k) + place, flags_of(result));
+      store_lane(args.trajectory + t.flags(k) + place, flags_of<M>(result));
       const Mask cut = result.truncated & !result.outcome.terminated & !result.quarantined;
       if (any(cut)) {
         truncated = true;
@@ -328,8 +258,8 @@ class Stepper {
       }
       group.save();
       for (int a = 0; a < kAgents; ++a) {
-        store_observation(args.trajectory + t.observation(k + 1, a) + place, t.stride, result.final_observation[a]);
-        store_inputs(inputs + static_cast<std::size_t>(a) * input_floats + lane + l, result.final_observation[a]);
+        store_observation<E>(args.trajectory + t.observation(k + 1, a) + place, t.stride, result.final_observation[a]);
+        store_inputs<E>(inputs + static_cast<std::size_t>(a) * input_floats + lane + l, kTile, result.final_observation[a]);
       }
     }
     if (truncated) value_final(args, k, first_lane + lane, final_observation, final_inputs, final_work);
@@ -358,14 +288,14 @@ class Stepper {
             observation.values[i] = load_lane<Real>(&words[a][i][l]);
           }
         }
-        store_inputs(final_inputs + l, observation);
+        store_inputs<E>(final_inputs + l, kTile, observation);
       }
       const float* q = infer(*args.network, args.parameters, final_inputs, kGroup, final_work);
       for (int l = 0; l < kGroup; l += M::width) {
         const Word flags = load_lane<Word>(args.trajectory + t.flags(k) + place + l);
         const Mask cut = flags == Word(kTruncated);
         store_lane(args.trajectory + t.final_value(k, a) + place + l,
-                   select(cut, greedy(q + l, args.num_actions).value, Real(0.0f)));
+                   select(cut, greedy<M>(q + l, kTile, args.num_actions).value, Real(0.0f)));
       }
     }
   }
@@ -391,26 +321,6 @@ class Stepper {
     }
   }
 
-  static void returns(const RolloutArguments& args, int agent, int first_lane, int lanes) {
-    const TrajectoryLayout& t = args.trajectory_layout;
-    const ReturnRules rules{args.gamma, args.lambda, args.truncation_terminates, args.late_index};
-    for (int lane = first_lane; lane < first_lane + lanes; lane += M::width) {
-      auto recursion = LambdaReturn<Real>::start(load_lane<Real>(args.trajectory + t.value(t.num_steps, agent) + lane));
-      for (int k = t.num_steps - 1; k >= 0; --k) {
-        const Word flags = load_lane<Word>(args.trajectory + t.flags(k) + lane);
-        const Mask terminated = (flags & kTerminated) != Word(0u);
-        const Mask truncated = (flags & kTruncated) != Word(0u);
-        const Mask quarantined = (flags & kQuarantined) != Word(0u);
-        const Real reward = load_lane<Real>(args.trajectory + t.reward(k, agent) + lane) * args.reward_scale;
-        const Real target = recursion.take(rules, reward, terminated, truncated, quarantined,
-                                           load_lane<Real>(args.trajectory + t.value(k, agent) + lane),
-                                           load_lane<Real>(args.trajectory + t.final_value(k, agent) + lane),
-                                           k == t.num_steps - 1);
-        store_lane(args.trajectory + t.target(k, agent) + lane, target);
-      }
-    }
-  }
-
   static void evaluate_tile(const EvaluationArguments& args, int first_lane, int lanes, float* scratch) {
     const Config& config = *static_cast<const Config*>(args.config);
     const std::size_t input_floats = static_cast<std::size_t>(args.network->inputs) * kTile;
@@ -430,7 +340,7 @@ class Stepper {
       group.start(false);
       group.save();
       for (int a = 0; a < kAgents; ++a) {
-        store_inputs(scratch + static_cast<std::size_t>(a) * input_floats + lane, group.observe(a));
+        store_inputs<E>(scratch + static_cast<std::size_t>(a) * input_floats + lane, kTile, group.observe(a));
       }
     }
     for (int lane = 0; lane < lanes; ++lane) {
@@ -442,7 +352,7 @@ class Stepper {
         const float* q = infer(*args.network, args.parameters, scratch + static_cast<std::size_t>(a) * input_floats,
                                lanes, work);
         for (int lane = 0; lane < lanes; lane += M::width) {
-          store_lane(choices + a * kTile + lane, greedy(q + lane, args.num_actions).action);
+          store_lane(choices + a * kTile + lane, greedy<M>(q + lane, kTile, args.num_actions).action);
         }
       }
       const bool last = args.max_steps > 0 && k >= args.max_steps;
@@ -461,7 +371,7 @@ class Stepper {
         }
         group.save();
         for (int a = 0; a < kAgents; ++a) {
-          store_inputs(scratch + static_cast<std::size_t>(a) * input_floats + lane, result.final_observation[a]);
+          store_inputs<E>(scratch + static_cast<std::size_t>(a) * input_floats + lane, kTile, result.final_observation[a]);
         }
       }
     }
